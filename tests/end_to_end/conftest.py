@@ -21,6 +21,7 @@ from absl import flags
 
 from albert_tf.finetuning.command import run_kind
 from albert_tf.options import define_flags, flag_name, from_flags
+from albert_tf.original_flags import define_original_flags
 from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import JAX_ENVIRONMENT, ROOT, once
@@ -85,6 +86,7 @@ def call(program: str, *words: str) -> str:
         options_class = typing.get_type_hints(work)["options"]
     values = flags.FlagValues()
     define_flags(options_class, values)
+    define_original_flags(getattr(options_class, "original", {}), values)
     assert values([program, *words]) == [program]
     with contextlib.redirect_stdout(io.StringIO()) as output:
         work(from_flags(options_class, values))
@@ -190,19 +192,31 @@ def short_run(project, tmp_path) -> PretrainingOptions:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> dict[str, str]:
     """In which JAX runs on the CPU, compiles quickly, and TensorFlow cannot be imported."""
     folder = tmp_path_factory.mktemp("without_tensorflow")
     (folder / "sitecustomize.py").write_text("import sys\nsys.modules['tensorflow'] = None\n")
-    return {
-        **os.environ,
-        "PYTHONPATH": str(folder),
-        **JAX_ENVIRONMENT,
-        # The processes of a test run the same programs; another program has another key.
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-    }
+    return {**os.environ, "PYTHONPATH": str(folder), **JAX_ENVIRONMENT}
+
+
+@pytest.fixture(scope="session")
+def without_dropout(project, environment, shared_folder) -> pathlib.Path:
+    """Return a folder with a config, and in `out/` the run on JAX of one process with it.
+
+    Every device draws its own dropout.
+    """
+    folder = shared_folder / "without_dropout"
+    config = json.loads(project.config.read_text())
+    config |= dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+
+    def make() -> None:
+        (folder / "albert_config.json").write_text(json.dumps(config))
+        words = project.pretrain_words(folder / "out", "--do_train", "--engine=jax")
+        words = (*words, f"--albert_config_file={folder}/albert_config.json")
+        subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, check=True)
+
+    return once(folder, make)
 
 
 def results_of(folder: pathlib.Path) -> dict[str, float]:
