@@ -59,6 +59,14 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     cluster.stop()
 
 
+@pytest.fixture(scope="module")
+def lasting_cluster(tmp_path_factory) -> Iterator[Cluster]:
+    """Yield a cluster for all tests that leave its processes alone."""
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.stop()
+
+
 @pytest.fixture
 def expected(options, tmp_path, small_pieces) -> dict[str, object]:
     """Return what this machine writes, in many pieces of work."""
@@ -115,9 +123,9 @@ def test_a_run_resumes_after_its_scheduler_is_lost(
     assert contents_of_any_run(tmp_path / "dask") == expected
 
 
-def test_extraction(tmp_path, cluster, corpus):
+def test_extraction(tmp_path, lasting_cluster, corpus):
     written = []
-    for runner, scheduler in ((None, None), ("dask", cluster.scheduler_file)):
+    for runner, scheduler in ((None, None), ("dask", lasting_cluster.scheduler_file)):
         output = tmp_path / str(runner) / "corpus.txt"
         options = ExtractionOptions(
             format="text", input_file=(str(corpus),), output_file=str(output),
@@ -131,10 +139,12 @@ def test_extraction(tmp_path, cluster, corpus):
     assert len(written[0]) == 4
 
 
-def test_the_sample_of_a_vocabulary(cluster, corpus):
+def test_the_sample_of_a_vocabulary(lasting_cluster, corpus):
     common = {"input_file": (), "output_prefix": ""}
     local = VocabularyOptions(**common, num_processes=1)
-    remote = VocabularyOptions(**common, runner="dask", dask_scheduler=cluster.scheduler_file)
+    remote = VocabularyOptions(
+        **common, runner="dask", dask_scheduler=lasting_cluster.scheduler_file
+    )
     found = [sample_sentences([str(corpus)], 100, 1, options) for options in (local, remote)]
     assert found[0] == found[1]
     assert len(found[0]) == 100
@@ -147,21 +157,25 @@ def test_a_cluster_of_its_own(options, expected, tmp_path):
     assert contents_of_any_run(tmp_path / "dask") == expected
 
 
-def test_errors_are_those_of_the_work(options, tmp_path, cluster):
+def test_errors_are_those_of_the_work(options, tmp_path, lasting_cluster):
     text = tmp_path / "in.txt"
     text.write_bytes(b"caf\xe9\n")
     with pytest.raises(InputError, match=r"in\.txt: line 1 is not UTF-8"):
-        create(dataclasses.replace(on_dask(options, tmp_path, cluster), input_file=(str(text),)))
+        create(
+            dataclasses.replace(
+                on_dask(options, tmp_path, lasting_cluster), input_file=(str(text),)
+            )
+        )
     assert not list((tmp_path / "dask").iterdir())
 
 
-def test_an_error_while_listing_is_not_a_lost_scheduler(cluster):
+def test_an_error_while_listing_is_not_a_lost_scheduler(lasting_cluster):
     def items():
         yield 1
         raise OSError("no such volume")
 
     with (
-        dask_workers.DaskWorkers(cluster.scheduler_file, 1, print) as workers,
+        dask_workers.DaskWorkers(lasting_cluster.scheduler_file, 1, print) as workers,
         pytest.raises(OSError, match="^no such volume$"),
     ):
         list(workers.map(abs, items()))
