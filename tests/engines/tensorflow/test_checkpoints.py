@@ -33,11 +33,11 @@ def checkpoints_of(folder, model, optimizer) -> Checkpoints:
     return engine.create_checkpoints(str(folder), step)
 
 
-def saved(folder, optimizer_name="lamb", step=5):
-    """Return a checkpoint of a model with random weights; returns both."""
+def saved(folder, step=5):
+    """Save a model and an optimizer with random values; return both."""
     keras.utils.set_random_seed(3)
     model = AlbertForPreTraining(CONFIG)
-    optimizer = create_optimizer(optimizer_name, 0.1)
+    optimizer = create_optimizer("lamb", 0.1)
     optimizer.build(model.trainable_weights)
     optimizer.iterations.assign(step)
     for number, variable in enumerate(optimizer.variables):
@@ -46,6 +46,13 @@ def saved(folder, optimizer_name="lamb", step=5):
     with checkpoints_of(folder, model, optimizer) as checkpoints:
         checkpoints.save()
     return model, optimizer
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Return the folder of a checkpoint, and the model and the optimizer that it has."""
+    folder = tmp_path_factory.mktemp("trained")
+    return folder, *saved(folder)
 
 
 def fresh(optimizer_name="lamb", config=CONFIG):
@@ -57,10 +64,10 @@ def fresh(optimizer_name="lamb", config=CONFIG):
 
 
 @pytest.mark.integration
-def test_everything_comes_back(tmp_path):
-    model, optimizer = saved(tmp_path)
+def test_everything_comes_back(trained):
+    folder, model, optimizer = trained
     other, other_optimizer = fresh()
-    checkpoints = checkpoints_of(tmp_path, other, other_optimizer)
+    checkpoints = checkpoints_of(folder, other, other_optimizer)
     assert checkpoints.restore_latest()
     assert checkpoints.latest.endswith("model.ckpt-5")
     assert int(other_optimizer.iterations.numpy()) == 5
@@ -70,9 +77,8 @@ def test_everything_comes_back(tmp_path):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
-def test_names_are_the_originals(tmp_path):
-    saved(tmp_path)
-    weights = open_weights(str(tmp_path))
+def test_names_are_the_originals(trained):
+    weights = open_weights(str(trained[0]))
     assert weights.step == 5
     shapes = {path: list(tensor.shape) for path, tensor in weights.tensors.items()}
     layer = "bert/encoder/transformer/group_0/inner_group_0"
@@ -202,35 +208,32 @@ def test_a_full_disk_is_an_os_error_of_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.integration
-def test_a_checkpoint_of_another_config_is_refused(tmp_path):
-    saved(tmp_path)
+def test_a_checkpoint_of_another_config_is_refused(trained):
+    folder, *_ = trained
     other = fresh(config=dataclasses.replace(CONFIG, intermediate_size=48))
     with pytest.raises(InputError, match=r"ffn_1/intermediate/dense.*\[16, 32\].*\[16, 48\]"):
-        checkpoints_of(tmp_path, *other).restore_latest()
+        checkpoints_of(folder, *other).restore_latest()
     with pytest.raises(InputError, match="ffn_1/intermediate/dense"):
-        load_weights(other[0], str(tmp_path))
+        load_weights(other[0], str(folder))
 
 
 @pytest.mark.integration
-def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path):
-    saved(tmp_path, "lamb")
+def test_a_checkpoint_of_another_optimizer_is_refused(trained):
     with pytest.raises(InputError, match="`optimizer`"):
-        checkpoints_of(tmp_path, *fresh("adamw")).restore_latest()
+        checkpoints_of(trained[0], *fresh("adamw")).restore_latest()
 
 
 @pytest.mark.integration
-def test_a_shallower_encoder_does_not_pass_for_a_deeper_one(tmp_path):
-    saved(tmp_path)
+def test_a_shallower_encoder_does_not_pass_for_a_deeper_one(trained):
     deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2))[0]
     with pytest.raises(InputError, match="lacks bert/encoder/transformer/group_1"):
-        load_weights(deeper, str(tmp_path))
+        load_weights(deeper, str(trained[0]))
 
 
 @pytest.mark.integration
-def test_a_deeper_model_can_start_from_the_first_group(tmp_path):
-    saved(tmp_path)
+def test_a_deeper_model_can_start_from_the_first_group(trained):
     deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2, inner_group_num=2))[0]
-    matched = load_weights(deeper, str(tmp_path), init_from_group0=True)
+    matched = load_weights(deeper, str(trained[0]), init_from_group0=True)
     assert not matched.missing
     assert not matched.unused
     blocks = [block.weights for block in deeper.encoder.blocks]
@@ -240,11 +243,11 @@ def test_a_deeper_model_can_start_from_the_first_group(tmp_path):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-def test_a_classifier_takes_the_encoder_and_keeps_its_own_head(tmp_path):
-    pretrained, _ = saved(tmp_path)
+def test_a_classifier_takes_the_encoder_and_keeps_its_own_head(trained):
+    folder, pretrained, _ = trained
     classifier = AlbertForSequenceClassification(CONFIG, num_labels=3)
     before = classifier.classifier.output_weights.numpy().copy()
-    matched = load_weights(classifier, str(tmp_path / "model.ckpt-5"))
+    matched = load_weights(classifier, str(folder / "model.ckpt-5"))
     assert matched.missing == ["classifier/output_weights", "classifier/output_bias"]
     assert all(name.startswith("cls/") for name in matched.unused)
     assert matched.unused
@@ -261,9 +264,9 @@ def test_places_without_a_checkpoint_are_named(tmp_path):
         open_weights(str(tmp_path / "broken"))
 
 
-def test_the_state_of_an_optimizer_is_two_moments_per_weight(tmp_path):
-    model, _ = saved(tmp_path)
-    names = tf.train.load_checkpoint(str(tmp_path)).get_variable_to_shape_map()
+def test_the_state_of_an_optimizer_is_two_moments_per_weight(trained):
+    folder, model, _ = trained
+    names = tf.train.load_checkpoint(str(folder)).get_variable_to_shape_map()
     state = [name for name in names if name.startswith("optimizer/")]
     moments = [name for name in state if "adam_" in name]
     assert len(moments) == 2 * len(model.trainable_weights)
