@@ -144,7 +144,7 @@ def run_worker(folder, *arguments: str, **environment: str) -> subprocess.Popen:
 def test_a_kill_at_any_moment_leaves_the_last_complete_checkpoint(kind, tmp_path):
     generator = random.Random(0)
     step = 0
-    for _ in range(5):
+    for _ in range(3):
         steps = ",".join(map(str, range(step + 1, step + 1000)))
         process = run_worker(tmp_path, f"steps={steps}", "keep=2", "width=20000")
         process.stdout.readline()
