@@ -55,11 +55,6 @@ EXECUTIONS = {
     [
         ("shared", ["fused, traced and computed again"]),
         pytest.param(
-            "shared",
-            ["fused and traced", "plain", "plain and computed again"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
             "inner groups",
             ["fused and traced", "plain and computed again"],
             marks=pytest.mark.slow,
