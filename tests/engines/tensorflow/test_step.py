@@ -58,29 +58,9 @@ def trained(step: TrainingStep, steps=3, count=4) -> np.ndarray:
     return np.concatenate([weight.numpy().ravel() for weight in step.model.weights])
 
 
-@functools.cache
-def two_runs_of_one_step() -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights after training twice from the same start."""
-    step = create_step()
-    variables = [*step.model.variables, *step.optimizer.variables]
-    start = [variable.numpy() for variable in variables]
-    first = trained(step)
-    for variable, value in zip(variables, start, strict=True):
-        variable.assign(value)
-    return first, trained(step)
-
-
-def expected_weights(micro_batches: int) -> np.ndarray:
-    """Return the weights after training without computing anything again."""
-    if micro_batches == 1:
-        return two_runs_of_one_step()[0]
-    return trained(create_step(micro_batches=micro_batches), count=4 * micro_batches)
-
-
 @pytest.mark.integration
 @pytest.mark.slow
-@pytest.mark.parametrize("micro_batches", [1, 2])
-def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
+def test_computing_layers_again_does_not_change_what_is_computed(monkeypatch):
     wrapped = []
 
     def counting(call):
@@ -88,9 +68,9 @@ def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, 
         return rematerialize(call)
 
     monkeypatch.setattr(execution, "rematerialize", counting)
-    kept = expected_weights(micro_batches)
-    step = create_step(micro_batches=micro_batches, remat=True)
-    computed_again = trained(step, count=4 * micro_batches)
+    kept = trained(create_step(micro_batches=2))
+    assert not wrapped
+    computed_again = trained(create_step(micro_batches=2, remat=True))
     assert len(wrapped) == CONFIG.num_hidden_layers
     np.testing.assert_allclose(kept, computed_again, rtol=0, atol=1e-6)
 
@@ -127,16 +107,16 @@ def test_micro_batches_go_on_where_memory_is_short():
     # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
     config = dataclasses.replace(
         CONFIG,
-        intermediate_size=2048,
-        num_hidden_layers=4,
+        intermediate_size=4096,
+        num_hidden_layers=2,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
     step = create_step(config, "adamw", learning_rate=0.001, micro_batches=2)
     large = batch(512)
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(large).repeat()))
-    losses = [step(batches, 2).history["loss"][-1] for _ in range(3)]
-    assert losses[2] < losses[1] < losses[0]
+    losses = [step(batches, 2).history["loss"][-1] for _ in range(2)]
+    assert losses[1] < losses[0]
 
 
 @functools.cache
@@ -147,7 +127,7 @@ def step_graph(jit_compile: bool | None, micro_batches: int) -> tf.compat.v1.Gra
 
 @pytest.mark.integration
 def test_one_micro_batch_is_in_memory_at_a_time():
-    graph = step_graph(None, micro_batches=4)
+    graph = step_graph(None, 4)
     nodes = [*graph.node, *(node for part in graph.library.function for node in part.node_def)]
     loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
     assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
@@ -189,9 +169,16 @@ def test_xla_does_not_change_what_is_computed():
 @pytest.mark.integration
 @pytest.mark.slow
 def test_dropout_is_drawn_from_the_seed_and_acts():
-    first, again = two_runs_of_one_step()
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, trained(create_step(seed=1)))
+    step = create_step(ONE_LAYER, seed=5)
+    start = keras.tree.map_structure(lambda value: value.numpy(), step.tree)
+    first = trained(step, steps=3)
+    seeds = step.model.encoder.seed_generator.state
+    assert seeds.numpy()[0] == 5 + 2 * 1_000_003
+    step.tree = start
+    assert np.array_equal(first, trained(step))
+    # The same but for the number of the first step, on which only dropout depends.
+    step.tree = {**start, "step": 1}
+    assert not np.array_equal(first, trained(step))
 
 
 def test_dropout_differs_between_steps_micro_batches_and_places():
