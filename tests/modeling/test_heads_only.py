@@ -39,8 +39,9 @@ CASES = {
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("config", [SHARED, GROUPS], ids=["shared", "groups"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "config"), [("pretraining", SHARED), *((name, GROUPS) for name in CASES)]
+)
 def test_outputs_are_the_same(name, config):
     keras.utils.set_random_seed(0)
     inputs = CASES[name]

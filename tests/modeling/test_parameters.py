@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 
 import keras
@@ -143,9 +144,7 @@ def test_models_come_back_from_their_config(name):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("name", "which"),
-    [(name, "all") for name in MODELS]
-    + [("pretraining", which) for which in ("attention", "ffn", "none")],
+    ("name", "which"), [*zip(MODELS, itertools.cycle(["all", "none", "attention", "ffn"]))]
 )
 def test_keras_saves_every_weight_and_loads_it_again(tmp_path, name, which):
     keras.utils.set_random_seed(0)
