@@ -120,7 +120,7 @@ def operations(function: Callable, *args) -> list[str]:
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
-        graph = tf.function(function).get_concrete_function(*args).graph
+        graph = tf.function(function, autograph=False).get_concrete_function(*args).graph
         return [operation.type for operation in graph.get_operations()]
     import jax
 
