@@ -16,7 +16,8 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.formats import open_weights
 from albert_tf.tasks.classification.task import ClassificationTask
-from tests.support.finetuning import options_of, write_files
+from tests.support.finetuning import options_of
+from tests.support.kinds_of_tasks import write_weights
 
 FREEZE = ("bert/embeddings/*", "bert/encoder/embedding_hidden_mapping_in/bias")
 
@@ -27,18 +28,15 @@ def is_frozen(path: str) -> bool:
 
 def main(engine: str, folder: pathlib.Path) -> None:
     """Train, try to resume with other frozen variables, and resume an interrupted run."""
-    write_files(folder)
-    options = options_of(
-        folder, folder / "first", engine=engine, train_step=1, do_eval=False, optimizer="adamw"
-    )
-    fine_tune(options, ClassificationTask)
-    start = {name: value() for name, value in values(folder / "first").items()}
+    weights = write_weights(folder)
+    options = options_of(folder, folder / "out", engine=engine, do_eval=False, optimizer="adamw")
+    start = {name: value() for name, value in values(weights).items()}
 
     def train(name: str, steps: int, **changes) -> pathlib.Path:
         changed = dataclasses.replace(
             options,
             output_dir=str(folder / name),
-            init_checkpoint=str(folder / "first"),
+            init_checkpoint=weights,
             freeze=FREEZE,
             layer_decay=0.5,
             warmup_step=0,
@@ -50,10 +48,11 @@ def main(engine: str, folder: pathlib.Path) -> None:
         return folder / name
 
     trained = train("whole", 4)
-    for path, read in values(trained).items():
-        assert np.array_equal(read(), start[path]) == is_frozen(path), path
+    weights_after = values(trained)
+    for path, before in start.items():
+        assert np.array_equal(weights_after[path](), before) == is_frozen(path), path
     moments = open_weights(str(trained)).optimizer
-    assert len(moments) == 2 * sum(not is_frozen(path) for path in start)
+    assert len(moments) == 2 * sum(not is_frozen(path) for path in weights_after)
     assert not [path for path in moments if "word_embeddings" in path]
     for freeze in ((), FREEZE[:1]):
         changed = dataclasses.replace(options, output_dir=str(trained), freeze=freeze, train_step=6)
