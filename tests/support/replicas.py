@@ -1,4 +1,4 @@
-"""Run by a test: batches of any length on 2 parts of the CPU, in micro-batches, as on one."""
+"""Run by a test: batches of any length on 2 parts of the CPU, in micro-batches, as in one."""
 
 import contextlib
 import dataclasses
@@ -28,17 +28,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_files(folder)
-        for replicas, micro_batch_size, remat in ((1, 0, False), (1, 4, True), (2, 2, False)):
+        for replicas, micro_batch_size in ((1, 0), (2, 2)):
             options = options_of(
                 folder,
                 folder / f"out-{replicas}-{micro_batch_size}",
-                train_step=6,
+                train_step=4,
                 iterations_per_loop=1,
                 albert_dropout=0.0,
                 classifier_dropout=0.0,
+                do_eval=False,
                 do_predict=True,
                 micro_batch_size=micro_batch_size,
-                remat=remat,
             )
             options = dataclasses.replace(options, strategy="mirrored", num_replicas=replicas)
             with contextlib.redirect_stdout(io.StringIO()):
@@ -48,11 +48,10 @@ def main() -> None:
             steps = [[row[name] for name in MEASURES] for row in rows]
             results.append(np.array(steps))
             predictions.append(np.loadtxt(f"{options.output_dir}/test_results.tsv"))
-    assert len(results[0]) == 6
+    assert len(results[0]) == 4
     assert (results[0].std(axis=0) > 1e-4).all(), "steps differ"
-    for result, predicted in zip(results[1:], predictions[1:], strict=True):
-        np.testing.assert_allclose(result, results[0], rtol=1e-3)
-        np.testing.assert_allclose(predicted, predictions[0], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(*results, rtol=1e-3)
+    np.testing.assert_allclose(*predictions, rtol=0, atol=1e-4)
 
 
 if __name__ == "__main__":
