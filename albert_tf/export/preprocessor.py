@@ -71,7 +71,15 @@ class _PackInputs(tf.Module):
         Returns:
             `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq_length]`.
         """
-        return pack(inputs, self._symbols, self._seq_length if seq_length is None else seq_length)
+        segments = [ids.merge_dims(1, -1) if ids.ragged_rank > 1 else ids for ids in inputs]
+        static = self._seq_length if seq_length is None else None
+        packed = self._packed(segments, tf.cast(seq_length if static is None else static, tf.int32))
+        return {name: tf.ensure_shape(ids, [None, static]) for name, ids in packed.items()}
+
+    @tf.function(autograph=False)
+    def _packed(self, segments, seq_length):
+        """Pack ids `[batch, (tokens)]`: traced once for one and two texts, whatever the call."""
+        return pack(segments, self._symbols, seq_length)
 
     def trace(self) -> None:
         """Trace every kind of call, since a SavedModel contains only traced functions."""
@@ -119,7 +127,6 @@ def pack(
     segments: Sequence[tf.RaggedTensor], symbols, seq_length: int | tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Pack a batch of one or two segments to `seq_length` tokens, as `_PackInputs` does."""
-    segments = [part.merge_dims(1, -1) if part.ragged_rank > 1 else part for part in segments]
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
     lengths = [part.row_lengths() for part in segments]
     lengths = truncated_lengths(lengths[0], lengths[1], room) if len(segments) == 2 else [room]
