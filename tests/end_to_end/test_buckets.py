@@ -150,7 +150,7 @@ def test_the_whole_way(bucket, run, start, project):
     assert 0 < sum(each.status == 200 for each in index) < 5, "not for each of the values"
     run(
         "export_saved_model.py", f"--init_checkpoint={PLACE}/hub", f"--export_path={PLACE}/export",
-        "--preprocess=false", tensorflow=True,
+        "--nopreprocess", "--nomeasure_latency", tensorflow=True,
     )  # fmt: skip
     exported = {"export.json", "encoder/saved_model.pb", "encoder/assets/spiece.model"}
     assert exported <= contents(bucket, "export").keys()

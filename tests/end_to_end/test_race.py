@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from tests.end_to_end.conftest import LENGTH, call, results_of, run
+from tests.end_to_end.conftest import LENGTH, call, results_of
 from tests.support.html import read_page
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
 
 ANIMALS = ("cat", "dog", "bird", "horse", "fish", "mouse")
 TOOLS = ("saw", "drill", "file", "lathe", "hammer", "pliers")
@@ -77,7 +77,7 @@ def words(project, pretrained) -> list[str]:
 
 def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
     out = tmp_path / "out"
-    output, _ = run(
+    output = call(
         *words, f"--data_dir={folder}", f"--output_dir={out}", "--train_step=150", "--do_predict"
     )
     results = results_of(out)
