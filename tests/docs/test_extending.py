@@ -196,6 +196,7 @@ USE_OF_A_KIND = """
     from albert_tf.export.check import check
     from albert_tf.export.export_options import CheckOptions
     from albert_tf.prediction.options import PredictOptions
+    from albert_tf.tasks.word_in_context.__main__ import main
     from albert_tf.tasks.word_in_context.task import WordInContext
     from albert_tf.tasks.word_in_context.text_model import WordComparer
 
@@ -207,7 +208,7 @@ USE_OF_A_KIND = """
     expected = model.predict_proba(rows)
     assert model.evaluate(rows) == {"eval_accuracy": 1.0}
     model.save(str(folder / "saved"))
-    model.export(str(folder / "export"), measure_latency=False)
+    model.export(str(folder / "export"), measure_latency=False, preprocess=False)
     check(CheckOptions(words=("check", str(folder / "export")), seq_lengths=()))
     predicted = (folder / "out" / "predictions.tsv").read_text().split()
     for name in ("out", "saved", "export"):
@@ -220,6 +221,10 @@ USE_OF_A_KIND = """
         np.testing.assert_allclose(probabilities, expected, atol=1e-6)
     new = WordComparer.from_preset(str(folder / "saved"), albert_dropout=0.0)
     assert new.fit(rows, steps=1, verbose=0).epoch == [0]
+    # The folder alone predicts what standard input brings.
+    sys.argv[1:] = ["--do_predict", f"--output_dir={folder}/out", "--predict_file=-"]
+    print("predictions:")
+    main()
 """
 
 
@@ -246,8 +251,14 @@ def test_a_kind_of_fine_tuning_task(extended, tmp_path):
     recorded = json.loads((out / "word_in_context.json").read_text())
     assert recorded == {"max_seq_length": finetuning.LENGTH}
     assert (out / "predictions.tsv").read_text().split() == expected
-    run(extended, "-c", textwrap.dedent(USE_OF_A_KIND), tmp_path)
-    # The folder alone predicts what standard input brings, and its own errors name its own flags.
+    rows = [
+        {"sentence1": f"a {word}", "start1": 2, "sentence2": word, "start2": 0}
+        for word in ("cat", "drill")
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    printed = run(extended, "-c", textwrap.dedent(USE_OF_A_KIND), tmp_path, lines=lines)
+    assert printed.partition("predictions:\n")[2] == "True\nFalse\n"
+    # Its errors name its flags.
     code = f"""
         import contextlib, io, sys
         from albert_tf.tasks.word_in_context.__main__ import main
@@ -257,14 +268,6 @@ def test_a_kind_of_fine_tuning_task(extended, tmp_path):
         assert "--eval_file: a file is required" in errors.getvalue(), errors.getvalue()
     """
     run(extended, "-c", textwrap.dedent(code))
-    rows = [
-        {"sentence1": f"a {word}", "start1": 2, "sentence2": word, "start2": 0}
-        for word in ("cat", "drill")
-    ]
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    assert (
-        run(extended, *command, "--do_predict", "--predict_file=-", lines=lines) == "True\nFalse\n"
-    )
 
 
 def test_a_kind_of_fine_tuning_task_is_a_folder_and_a_line():

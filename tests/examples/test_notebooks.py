@@ -49,8 +49,8 @@ def test_stored_outputs_are_complete_and_of_no_machine(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, tmp_path, monkeypatch):
+def test_the_notebooks_run(tmp_path, monkeypatch):
+    """One after the other in one process, which loads TensorFlow once and forgets all names."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     from tests.support.published import write_published
 
@@ -58,11 +58,17 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("ALBERT_WEIGHTS", f"{tmp_path}/published")
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-    notebook = nbformat.read(path, as_version=4)
-    at = [cell.metadata.get("tags") == ["parameters"] for cell in notebook.cells].index(True)
-    lines = [f"{name} = {value!r}" for name, value in PARAMETERS[path.stem].items()]
-    notebook.cells.insert(at + 1, nbformat.v4.new_code_cell("\n".join(lines)))
+    together = nbformat.v4.new_notebook()
+    for path in NOTEBOOKS:
+        folder = tmp_path / path.stem
+        folder.mkdir()
+        cells = nbformat.read(path, as_version=4).cells
+        at = [cell.metadata.get("tags") == ["parameters"] for cell in cells].index(True)
+        lines = [f"{name} = {value!r}" for name, value in PARAMETERS[path.stem].items()]
+        cells.insert(at + 1, nbformat.v4.new_code_cell("\n".join(lines)))
+        start = nbformat.v4.new_code_cell(f"%reset -f\n%cd -q {folder}")
+        together.cells += [start, *cells]
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(
-        notebook, timeout=600, kernel_name="python3", resources=resources
+        together, timeout=600, kernel_name="python3", resources=resources
     ).execute()
