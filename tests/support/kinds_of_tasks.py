@@ -255,14 +255,15 @@ def check(folder: pathlib.Path, name: str) -> None:
     )  # fmt: skip
     check_close(case.written(saved), expected)
 
-    # A model together with itself predicts as alone.
-    members = (str(out), str(saved))
-    both = {**predicts, "do_eval": True, "do_predict": True, "ensemble": members}
-    fine_tune(options_class(output_dir=f"{folder}/both", do_train=False, **both), task)
-    check_close(case.written(folder / "both"), expected)
-    together = results_in(folder / "both")
-    (name,) = (name for name in together if name.startswith("single_2_"))
-    assert together[name] == pytest.approx(results_in(out)[name.removeprefix("single_2_")])
+    # A model together with itself predicts as alone, whatever the form of its texts.
+    if "_of_" not in name:
+        members = (str(out), str(saved))
+        both = {**predicts, "do_eval": True, "do_predict": True, "ensemble": members}
+        fine_tune(options_class(output_dir=f"{folder}/both", do_train=False, **both), task)
+        check_close(case.written(folder / "both"), expected)
+        together = results_in(folder / "both")
+        (single,) = (key for key in together if key.startswith("single_2_"))
+        assert together[single] == pytest.approx(results_in(out)[single.removeprefix("single_2_")])
 
     # In the format of Hugging Face, it is the same model.
     if case.converts and heads()[open_preset(str(saved)).head].huggingface:
@@ -272,7 +273,7 @@ def check(folder: pathlib.Path, name: str) -> None:
 
     # albert-predict predicts by the weights and by an export, which knows nothing but the folder.
     if keras.backend.backend() == "tensorflow":
-        trained.export(str(folder / "export"), measure_latency=False)
+        trained.export(str(folder / "export"), measure_latency=False, preprocess=False)
         rows = zip(*case.inputs.values(), strict=True)
         file = _write_lines(
             folder / "rows.jsonl", (dict(zip(case.inputs, row, strict=True)) for row in rows)
