@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -14,6 +15,12 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def printable(text: str) -> str:
     """Return text with control characters, which a terminal would obey, as escapes: `\\x1b[2J`."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def clear_line(stream: TextIO) -> None:
+    """Remove the line that the cursor is in, if the stream is a terminal."""
+    if stream.isatty():
+        print("\r\x1b[K", end="", file=stream, flush=True)
 
 
 class _ConsoleHandler(logging.Handler):
@@ -32,6 +39,7 @@ class _ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = printable(self._rename(self.format(record)))
+        clear_line(sys.stderr)  # of a progress line, which its next update shows again
         if record.levelno < logging.WARNING:
             print(message, file=sys.stdout, flush=True)
         else:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import sys
 import time
 from typing import TextIO
+
+from albert_tf.logs import clear_line
 
 
 def duration(seconds: float) -> str:
@@ -27,36 +32,50 @@ class ProgressLine:
         self._live = self._stream.isatty()
         self._seconds = 0.2 if self._live else log_seconds
         self._last = time.monotonic() if not self._live else float("-inf")
-        self._text: str | None = None
+        self._fields: tuple[str, ...] = ()
 
     @property
     def due(self) -> bool:
-        """Whether `update` would show a text now."""
+        """Whether `update` would show its fields now."""
         return time.monotonic() - self._last >= self._seconds
 
-    def update(self, text: str) -> None:
-        """Show `text`, or keep it for later if the last one was shown only a moment ago."""
-        self._text = text
+    def update(self, *fields: str) -> None:
+        """Show `fields`, or keep them for later if others were shown only a moment ago.
+
+        Args:
+            *fields: texts, the most important first. A terminal shows as many as fit into its line.
+        """
+        self._fields = fields
         if self.due:
             self._show()
 
     def clear(self) -> None:
         """Remove the line from a terminal."""
-        if self._live:
-            print("\r\x1b[K", end="", file=self._stream, flush=True)
-        self._text = None
+        clear_line(self._stream)
+        self._fields = ()
 
     def close(self) -> None:
-        """Show the last text if it was not shown yet, and end the line."""
-        if self._text is not None:
+        """Show the last fields if they were not shown yet, and end the line."""
+        if self._fields:
             self._show()
         if self._live:
             print(file=self._stream)
 
     def _show(self) -> None:
+        clear_line(self._stream)
+        fields, end = list(self._fields), "" if self._live else "\n"
         if self._live:
-            print(f"\r\x1b[K{self._text}", end="", file=self._stream, flush=True)
-        else:
-            print(self._text, file=self._stream, flush=True)
+            width = self._columns() - 1  # some terminals begin a new line after the last column
+            while len(fields) > 1 and len("  ".join(fields)) > width:
+                fields.pop()
+            fields[0] = fields[0][:width]
+        print("  ".join(fields), end=end, file=self._stream, flush=True)
         self._last = time.monotonic()
-        self._text = None
+        self._fields = ()
+
+    def _columns(self) -> int:
+        """Return the width of the terminal: COLUMNS, or that of standard output or the stream."""
+        fallback = (80, 24)
+        with contextlib.suppress(OSError):
+            fallback = os.get_terminal_size(self._stream.fileno())
+        return shutil.get_terminal_size(fallback).columns or 80

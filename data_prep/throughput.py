@@ -33,19 +33,22 @@ class ThroughputLine:
         self._verb, self._unit, self._total, self._before = verb, unit, total, before
         self._line = ProgressLine(stream)
         self._start = time.monotonic()
+        self._first: tuple[float, float] | None = None  # when, and the amount done
 
     def update(self, done: float, details: str = "") -> None:
         """Report the amount done so far; cheap while no line is due."""
+        now = time.monotonic()
+        # The time before it includes the start of the workers, and compiling in each.
+        first_time, first_done = self._first = self._first or (now, done)
         if not self._line.due:
             return
-        rate = (done - self._before) / (time.monotonic() - self._start)
         of = f" of {self._total:,.1f}" if self._total else ""
-        line = f"{self._verb} {done:,.1f}{of} {self._unit}, {rate:,.1f} {self._unit}/s"
-        if self._total and rate:
-            line += f", {duration((self._total - done) / rate)} left"
-        if details:
-            line += f", {details}"
-        self._line.update(line)
+        fields = [f"{self._verb} {done:,.1f}{of} {self._unit}"]
+        if self._total and done > first_done:
+            seconds = (now - first_time) / (done - first_done) * (self._total - done)
+            fields.append(f"{duration(seconds)} left")
+        fields.append(f"{(done - self._before) / (now - self._start):,.1f} {self._unit}/s")
+        self._line.update(*fields, *([details] if details else []))
 
     def __enter__(self) -> ThroughputLine:
         return self

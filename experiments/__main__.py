@@ -255,7 +255,7 @@ def in_parallel(
                 done, waiting = concurrent.futures.wait(
                     waiting, 1.0, concurrent.futures.FIRST_COMPLETED
                 )
-                line.update(f"{len(results)} of {len(jobs)} runs done | {workspace.progress()}")
+                line.update(f"{len(results)} of {len(jobs)} runs done", *workspace.progress())
                 for future in done:
                     results[names[future]] = future.result()
                     line.clear()

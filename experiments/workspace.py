@@ -155,10 +155,10 @@ class Workspace:
             program = words[1] if words[0] == "-m" else words[0]
             raise InputError(f"{program} failed ({last_line(log)}); see {log}")
 
-    def progress(self) -> str:
+    def progress(self) -> list[str]:
         """Return the beginnings of the last lines that the running commands have written."""
         lines = (last_line(log)[:60] for log in list(self._running.values()))
-        return " | ".join(line for line in lines if line)
+        return [line for line in lines if line]
 
     def stop(self) -> None:
         """End the commands that are running; what they have saved stays."""

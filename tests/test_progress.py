@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 
 import pytest
 
@@ -51,6 +52,51 @@ def test_a_terminal_gets_one_line_rewritten(clock):
     assert terminal.getvalue() == "\r\x1b[Kstep 0\r\x1b[Kstep 2\n"
 
 
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (
+            200,
+            "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 sequences/s  lr 7.35e-03",
+        ),
+        (80, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 sequences/s"),
+        (71, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 sequences/s"),
+        (70, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406"),
+        (40, "step 1240/3200  3:11 left  loss 6.4361"),
+        (10, "step 1240"),
+    ],
+)
+def test_a_terminal_gets_the_most_important_fields_that_fit(monkeypatch, columns, shown):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    terminal, log = Terminal(), io.StringIO()
+    fields = ["step 1240/3200", "3:11 left", "loss 6.4361", "MLM 0.1406"]
+    fields += ["1656.7 sequences/s", "lr 7.35e-03"]
+    for stream in (terminal, log):
+        progress.ProgressLine(stream, log_seconds=0).update(*fields)
+    assert terminal.getvalue() == f"\r\x1b[K{shown}"
+    assert log.getvalue() == "  ".join(fields) + "\n"
+
+
+def test_the_time_left_of_data_preparation_leaves_out_the_start(clock):
+    log = io.StringIO()
+    with ThroughputLine("read", "MB", total=40, stream=log) as shown:
+        clock(100)  # workers start and compile
+        shown.update(2)
+        clock(100)
+        shown.update(12)
+    assert log.getvalue() == (
+        "read 2.0 of 40.0 MB  0.0 MB/s\nread 12.0 of 40.0 MB  4:40 left  0.1 MB/s\n"
+    )
+
+
+def test_a_message_takes_the_place_of_the_line(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    progress.ProgressLine().update("step 1")
+    logging.getLogger("albert_tf.test").warning("low on disk")
+    assert terminal.getvalue() == "\r\x1b[Kstep 1\r\x1b[Kwarning: low on disk\n"
+
+
 def test_data_preparation_shows_amount_rate_and_time_left(clock):
     log = io.StringIO()
     with ThroughputLine("read", "MB", total=40, stream=log) as shown:
@@ -58,7 +104,7 @@ def test_data_preparation_shows_amount_rate_and_time_left(clock):
             clock(10)
             shown.update(done)
     assert log.getvalue() == (
-        "read 6.0 of 40.0 MB, 0.1 MB/s, 5:40 left\nread 12.0 of 40.0 MB, 0.1 MB/s, 4:40 left\n"
+        "read 6.0 of 40.0 MB  5:40 left  0.1 MB/s\nread 12.0 of 40.0 MB  4:40 left  0.1 MB/s\n"
     )
 
 
@@ -67,4 +113,4 @@ def test_data_preparation_clears_its_line_on_a_terminal(clock):
     with ThroughputLine("read", "MB", stream=terminal) as shown:
         clock(10)
         shown.update(1)
-    assert terminal.getvalue() == "\r\x1b[Kread 1.0 MB, 0.1 MB/s\r\x1b[K"
+    assert terminal.getvalue() == "\r\x1b[Kread 1.0 MB  0.1 MB/s\r\x1b[K"

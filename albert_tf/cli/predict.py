@@ -91,7 +91,7 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
             count += len(rows)
             if shows_progress:
                 rate = count / (time.monotonic() - start)
-                progress.update(f"{count:,} rows predicted, {rate:,.1f} a second")
+                progress.update(f"{count:,} rows predicted", f"{rate:,.1f} a second")
     if shows_progress:
         progress.close()
 

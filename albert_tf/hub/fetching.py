@@ -19,7 +19,7 @@ import google_crc32c
 
 from albert_tf.errors import InputError
 from albert_tf.files import remove, sync, write_text
-from albert_tf.progress import ProgressLine
+from albert_tf.progress import ProgressLine, duration
 
 logger = logging.getLogger(__name__)
 
@@ -146,14 +146,17 @@ def _start_of(response: Any) -> int:
 def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
     """Append what a server sends to a file."""
     progress = ProgressLine()
-    received = start
+    received, started = start, time.monotonic()
     of_total = f" of {total / 1e6:,.0f}" if total else ""
     try:
         with open(partial, "ab") as file:
             for chunk in _chunks(response):
                 file.write(chunk)
                 received += len(chunk)
-                progress.update(f"{received / 1e6:,.0f}{of_total} MB fetched")
+                seconds = time.monotonic() - started
+                left = seconds / (received - start) * (total - received) if total else 0.0
+                fields = [f"{duration(left)} left"] if total else []
+                progress.update(f"{received / 1e6:,.0f}{of_total} MB fetched", *fields)
     except OSError as error:  # of the disk, which does not name the file
         raise OSError(error.errno, error.strerror, partial) from None
     finally:

@@ -128,7 +128,7 @@ class Compiler:
                     past = time.monotonic() - started
                     if past > seconds:
                         return f"not done after {duration(past)} (--compile_minutes)"
-                    self.line.update(f"{what}, {duration(past)}")
+                    self.line.update(what, duration(past))
                     time.sleep(0.2)
             finally:
                 if process.poll() is None:

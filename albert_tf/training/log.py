@@ -37,22 +37,21 @@ _logger = logging.getLogger(__name__)
 
 METRICS_FILE = "metrics.jsonl"
 
-# Metric names that the progress line shortens.
-_SHORT = {
-    "loss": "loss",
-    "masked_lm_accuracy": "MLM",
-    **{
-        f"{pair.part}_accuracy": name.upper() for name, pair in PAIR_OBJECTIVES.items() if pair.part
-    },
-    "classification_accuracy": "accuracy",
-    "multiple_choice_accuracy": "accuracy",
-}
-
+# Metrics that the progress line shows, the most important first.
 _FORMS = {
-    "learning_rate": "lr {:.2e}",
-    "gradient_norm": "gradient {:.2g}",
+    "loss": "loss {:.4f}",
+    "masked_lm_accuracy": "MLM {:.4f}",
+    **{
+        f"{pair.part}_accuracy": f"{name.upper()} {{:.4f}}"
+        for name, pair in PAIR_OBJECTIVES.items()
+        if pair.part
+    },
+    "classification_accuracy": "accuracy {:.4f}",
+    "multiple_choice_accuracy": "accuracy {:.4f}",
     "examples_per_second": "{:.1f} sequences/s",
     "mfu": "MFU {:.1%}",
+    "learning_rate": "lr {:.2e}",
+    "gradient_norm": "gradient {:.2g}",
 }
 
 # Share of the time below which waiting for data does not matter.
@@ -136,6 +135,8 @@ class TrainingLog:
         )
         self._start = self._last_time = time.monotonic()
         self._last_step = first_step
+        self._measured_steps, self._measured_seconds = 0, 0.0
+        self._compiled = False
 
     def write(
         self,
@@ -166,21 +167,29 @@ class TrainingLog:
         self._file.flush()
         self._events.add_scalars(step, record)
         self._skipped += int(metrics.get("nonfinite_steps", 0))
-        self._line.update(self._text(step, record, seconds_left))
+        if self._compiled:
+            self._measured_steps += step - self._last_step
+            self._measured_seconds += seconds
+        self._compiled = True
+        self._line.update(*self._fields(step, record, seconds_left))
         self._last_time, self._last_step = now, step
 
-    def _text(self, step: int, record: dict[str, float], seconds_left: float) -> str:
-        """Return the progress line."""
-        rate = record["examples_per_second"]
-        left = min((self._total - step) * self._workload.batch_size / rate, seconds_left)
-        parts = [f"step {step}/{self._total}"]
-        parts += [f"{short} {record[name]:.4f}" for name, short in _SHORT.items() if name in record]
-        parts += [form.format(record[name]) for name, form in _FORMS.items() if name in record]
-        if record.get("input_wait", 0.0) >= _NEGLIGIBLE_WAIT:
-            parts.append(f"{record['input_wait']:.0%} waiting for data")
+    def _fields(self, step: int, record: dict[str, float], seconds_left: float) -> list[str]:
+        """Return the fields of the progress line, the most important first."""
+        fields = [f"step {step}/{self._total}"]
+        if step == self._total:
+            seconds_left = 0.0
+        elif self._measured_steps:
+            seconds = self._measured_seconds / self._measured_steps * (self._total - step)
+            seconds_left = min(seconds, seconds_left)
+        if seconds_left < math.inf:
+            fields.append(f"{duration(seconds_left)} left")
         if self._skipped:
-            parts.append(f"{self._skipped} steps skipped (not finite)")
-        return "  ".join([*parts, f"{duration(left)} left"])
+            fields.append(f"{self._skipped} steps skipped (not finite)")
+        fields += [form.format(record[name]) for name, form in _FORMS.items() if name in record]
+        if record.get("input_wait", 0.0) >= _NEGLIGIBLE_WAIT:
+            fields.append(f"{record['input_wait']:.0%} waiting for data")
+        return fields
 
     def note(self, text: str, seconds: float) -> None:
         """Print a line about something other than steps, whose time does not count as theirs."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
+import subprocess
+import sys
+import termios
 import time
 
 import numpy as np
@@ -18,6 +24,7 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.training.pretraining import pretrain
+from tests.conftest import ROOT
 from tests.end_to_end.conftest import (
     LENGTH,
     RECORD_FLAGS,
@@ -56,6 +63,31 @@ def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
     assert set(results) >= RESULTS
     assert results["global_step"] == 24
     assert 0 <= results["masked_lm_accuracy"] <= 1
+
+
+def test_a_terminal_of_80_columns_keeps_only_the_last_progress_line(project, tmp_path):
+    terminal, process_side = pty.openpty()
+    termios.tcsetwinsize(process_side, (24, 80))
+    words = project.pretrain_words(tmp_path, "--do_train", "--num_train_steps=300")
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, stdout=process_side, stderr=process_side
+    )
+    os.close(process_side)
+    output = b""
+    with contextlib.suppress(OSError):  # how Linux reports the end
+        while received := os.read(terminal, 4096):
+            output += received
+    os.close(terminal)
+    assert process.wait() == 0, output
+    updates = re.findall(r"\r\x1b\[K(step [^\r\n]+)", output.decode())
+    assert len(updates) > 2
+    assert max(map(len, updates)) < 80
+    assert "left" not in updates[0], "it includes compiling"
+    for update in updates[1:]:
+        assert re.match(r"step \d+/300  \d+:\d\d left  loss [\d.]+  MLM [\d.]+  SOP", update)
+    # What an update has not cleared stays on the screen.
+    screen = [line.rpartition("\x1b[K")[2] for line in output.decode().split("\r\n")]
+    assert [line for line in screen if "step " in line] == updates[-1:]
 
 
 def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from albert_tf import files
 from albert_tf.training import log as training_log
-from albert_tf.training.log import AppendedFile
+from albert_tf.training.health import Workload
+from albert_tf.training.log import AppendedFile, TrainingLog
 from tests.support.bucket import error
 
 PATH = "gs://bucket/run/log"
@@ -46,3 +49,26 @@ def test_a_log_that_cannot_be_uploaded_is_a_warning(bucket, status, caplog):
     log.write(b"1\n")
     log.close()
     assert files.read_text(PATH) == "0\n1\n"
+
+
+def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(training_log.time, "monotonic", lambda: now[0])
+
+    def write(step, seconds):
+        now[0] += seconds
+        log.write(step, {"loss": 2.0})
+
+    with contextlib.closing(TrainingLog(str(tmp_path), 100, 0, Workload(8, 8, 1.0))) as log:
+        write(10, seconds=1000)  # most of it compiles
+        write(20, seconds=60)
+        now[0] += 500
+        log.note("evaluated", 500)
+        write(30, seconds=80)
+        write(100, seconds=400)
+    assert capsys.readouterr().err.splitlines() == [
+        "step 10/100  loss 2.0000  0.1 sequences/s",
+        "step 20/100  8:00 left  loss 2.0000  1.3 sequences/s",
+        "step 30/100  8:10 left  loss 2.0000  1.0 sequences/s",
+        "step 100/100  0:00 left  loss 2.0000  1.4 sequences/s",
+    ]
