@@ -7,7 +7,8 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import TextIO
+
+from albert_tf.terminal import clear_line
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -15,12 +16,6 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def printable(text: str) -> str:
     """Return text with control characters, which a terminal would obey, as escapes: `\\x1b[2J`."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
-def clear_line(stream: TextIO) -> None:
-    """Remove the line that the cursor is in, if the stream is a terminal."""
-    if stream.isatty():
-        print("\r\x1b[K", end="", file=stream, flush=True)
 
 
 class _ConsoleHandler(logging.Handler):

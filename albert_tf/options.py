@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
+import re
 import sys
 import types
 import typing
@@ -28,6 +29,7 @@ from albert_tf.environment import restart_with_kept_memory
 from albert_tf.errors import InputError, Stopped, Unavailable, renamed
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
+from albert_tf.terminal import ending_quietly, is_unread
 
 Options = TypeVar("Options")
 
@@ -120,17 +122,19 @@ def _flags_by_name(options_class: type) -> dict[str, str]:
     return {field.name: f"--{flag_name(field)}" for field in dataclasses.fields(options_class)}
 
 
+def _is_required(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING
+
+
 def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
     """Define one absl flag per field of `options_class`."""
     types_of = typing.get_type_hints(options_class)
     for field in dataclasses.fields(options_class):
-        required = field.default is dataclasses.MISSING
-        default: Any = None if required else field.default
+        default: Any = None if _is_required(field) else field.default
         if isinstance(default, tuple):
             default = list(default)
         common: dict[str, Any] = {
             "flag_values": flag_values,
-            "required": required,
             "module_name": sys.argv[0],
         }
         help = field.metadata["help"]
@@ -155,15 +159,64 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     """Create the dataclass from the parsed flags.
 
     Raises:
-        InputError: If a value is beyond the choices or limits of its field.
+        InputError: If a value is missing, or beyond the choices or limits of its field.
     """
     values = {}
+    missing = []
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
         value = flag_values[flag_name(field)].value
+        if value is None and _is_required(field):
+            missing.append(f"`{field.name}`")
         values[field.name] = tuple(value) if isinstance(value, list) else value
+    if missing:
+        raise InputError(f"{', '.join(missing)}: required; --help describes the flags")
     options = options_class(**values)
     check_limits(options)
     return options
+
+
+def parse_flags(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
+    """Parse a command line, and return what is no flag.
+
+    Raises:
+        InputError: If a flag is unknown, or has no value or one of another type.
+    """
+    try:
+        return flag_values(arguments)
+    except flags.Error as error:
+        raise InputError(_parsing_error(error, flag_values)) from None
+    except ValueError as error:  # a value for --noNAME
+        raise InputError(str(error).replace(" does not", ": does not")) from None
+
+
+def _parsing_error(error: flags.Error, flag_values: flags.FlagValues) -> str:
+    """Describe an error of absl in the style of this project."""
+    text = str(error)
+    if isinstance(error, flags.UnrecognizedFlagError):
+        meant = re.search("Did you mean: (.*) [?]", text)
+        hint = f". Did you mean --{meant[1].replace(', ', ' or --')}?" if meant else ""
+        return f"--{error.flagname}: no such flag{hint or '; --helpfull lists all'}"
+    if isinstance(error, flags.CantOpenFlagFileError):
+        path = getattr(error.__context__, "filename", "")
+        recipes = ", ".join(configs.recipes())
+        return f"--flagfile={path}: must be a file of flags or one of {recipes}"
+    if isinstance(error, flags.IllegalFlagValueError) and error.__context__:
+        reason = str(error.__context__)
+        given = text.removeprefix("flag ").removesuffix(f": {reason}")
+        name = given.removeprefix("--").partition("=")[0]
+        valid = _valid_values(flag_values[name])
+        return f"{given}: must be {valid}" if valid else f"{given}: {reason}"
+    flag = next((word for word in text.split() if word.startswith("-")), text)
+    return f"{flag}: needs a value, as in {flag}=VALUE"
+
+
+def _valid_values(flag: flags.Flag) -> str | None:
+    """Describe the values of a flag; None if all are valid."""
+    if isinstance(flag.parser, flags.EnumParser):
+        return f"one of {', '.join(flag.parser.enum_values)}"
+    return {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(
+        flag.flag_type()
+    )
 
 
 def _logging_packages(options_class: type) -> list[str]:
@@ -184,9 +237,10 @@ def command(
     Messages of module loggers (`logging.getLogger(__name__)`) appear on the console: INFO as plain
     lines on standard output, warnings on standard error.
 
-    An `InputError` or an `OSError` is printed as one line, and the exit code is 1. It is 130 after
-    Ctrl-C, 143 after a SIGTERM that ended the work in good order, and 75 after the loss of another
-    process that took part, or of a server of files.
+    Invalid flags, an `InputError` and an `OSError` are printed as one line, and the exit code is 1.
+    It is 141, without a message, if nothing reads the output any more, 130 after Ctrl-C, 143 after
+    a SIGTERM that ended the work in good order, and 75 after the loss of another process that took
+    part, or of a server of files.
 
     Args:
         options_class: dataclass of the flags.
@@ -222,6 +276,8 @@ def command(
             print(f"{program}: error: {_one_line(rename(str(error)))}", file=sys.stderr)
             return 1
         except OSError as error:
+            if isinstance(error, BrokenPipeError) and is_unread(sys.stdout):
+                raise
             print(f"{program}: error: {_one_line(_reason(error))}", file=sys.stderr)
             return 1
         except MemoryError:
@@ -241,13 +297,18 @@ def command(
             return 130
         return 0
 
+    @ending_quietly()
     def cli() -> None:
         define_flags(options_class, flags.FLAGS)
         define_original_flags(original or {}, flags.FLAGS)
         try:
-            app.run(main, argv=with_recipe_paths(sys.argv))
-        except ReplacedFlag as error:
-            print(f"{_program(sys.argv)}: error: {error}", file=sys.stderr)
+            app.run(
+                main,
+                argv=with_recipe_paths(sys.argv),
+                flags_parser=lambda arguments: parse_flags(arguments, flags.FLAGS),
+            )
+        except (InputError, ReplacedFlag) as error:
+            print(f"{_program(sys.argv)}: error: {_one_line(str(error))}", file=sys.stderr)
             sys.exit(1)
 
     return cli

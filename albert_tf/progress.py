@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import sys
 import time
 from typing import TextIO
 
-from albert_tf.logs import clear_line
+from albert_tf.terminal import clear_line, columns
 
 
 def duration(seconds: float) -> str:
@@ -65,17 +62,12 @@ class ProgressLine:
         clear_line(self._stream)
         fields, end = list(self._fields), "" if self._live else "\n"
         if self._live:
-            width = self._columns() - 1  # some terminals begin a new line after the last column
+            width = (
+                columns(self._stream) - 1
+            )  # some terminals begin a new line after the last column
             while len(fields) > 1 and len("  ".join(fields)) > width:
                 fields.pop()
             fields[0] = fields[0][:width]
         print("  ".join(fields), end=end, file=self._stream, flush=True)
         self._last = time.monotonic()
         self._fields = ()
-
-    def _columns(self) -> int:
-        """Return the width of the terminal: COLUMNS, or that of standard output or the stream."""
-        fallback = (80, 24)
-        with contextlib.suppress(OSError):
-            fallback = os.get_terminal_size(self._stream.fileno())
-        return shutil.get_terminal_size(fallback).columns or 80

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,7 +14,14 @@ from absl import flags
 
 from albert_tf import configs
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.options import check_limits, define_flags, from_flags, option, with_recipe_paths
+from albert_tf.options import (
+    check_limits,
+    define_flags,
+    from_flags,
+    option,
+    parse_flags,
+    with_recipe_paths,
+)
 from albert_tf.task_kinds import task_kinds
 from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
@@ -43,7 +52,7 @@ class Derived(Options):
 def parse(*arguments: str) -> Options:
     values = flags.FlagValues()
     define_flags(Options, values)
-    values(["program", *arguments])
+    assert parse_flags(["program", *arguments], values) == ["program"]
     return from_flags(Options, values)
 
 
@@ -78,10 +87,25 @@ def test_every_recipe_has_a_name_of_its_own():
     assert sorted(configs.recipes()) == sorted(path.stem for path in files)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--name=x", "--size=huge"], ["--name=x", "--counts=1"]])
-def test_missing_wrong_and_unknown_flags_are_errors(arguments):
-    with pytest.raises(flags.Error):
-        parse(*arguments)
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--verbose", "`name`: required; --help describes the flags"),
+        ("--size=huge", "--size=huge: must be one of small, large"),
+        ("--count=1.5", "--count=1.5: must be a whole number"),
+        ("--rate=a: b", "--rate=a: b: must be a number"),
+        ("--verbose=maybe", "--verbose=maybe: must be true or false"),
+        ("--noverbose=true", "--noverbose=true: does not take an argument"),
+        ("--counts=1", "--counts: no such flag. Did you mean --count?"),
+        ("--zzz", "--zzz: no such flag; --helpfull lists all"),
+        ("--name", "--name: needs a value, as in --name=VALUE"),
+        ("--flagfile", "--flagfile: needs a value, as in --flagfile=VALUE"),
+        ("--flagfile=no 'file'", "--flagfile=no 'file': must be a file of flags or one of base_"),
+    ],
+)
+def test_missing_wrong_and_unknown_flags_are_errors_of_one_line(argument, message):
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        parse(argument)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +194,43 @@ def test_a_command_prints_the_arguments_in_an_error_as_flags():
     )
     assert done.returncode == 1
     assert done.stderr.endswith("error: --count=4: too many for --from; see `elsewhere`\n")
+
+
+def test_a_command_prints_an_invalid_flag_in_one_line():
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMAND, "--counts=4"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "-c: error: --counts: no such flag. Did you mean --count?\n"
+
+
+@pytest.mark.parametrize(
+    ("work", "arguments", "code"),
+    [
+        ("[print(n) for n in range(100_000)]", [], 141),
+        ("print()", [], 141),  # only written at the end
+        ("print()", ["--help"], 141),
+        ("print(flush=True)", [], 141),
+        ("print(); sys.exit(3)", [], 141),
+        ("print('a', file=sys.stderr)", [], 0),
+    ],
+)
+def test_a_command_whose_output_is_not_read_ends_quietly(work, arguments, code, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    code_of_command = _COMMAND.replace("raise InputError", f"{work}; return\n    raise InputError")
+    words = [sys.executable, "-c", code_of_command, *arguments]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, "a\n" if code == 0 else "")
+
+
+def test_a_broken_connection_is_an_error():
+    broken = "raise BrokenPipeError(32, 'Broken pipe')\n    InputError"
+    command = _COMMAND.replace("raise InputError", broken)
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "-c: error: Broken pipe\n")
 
 
 def test_a_caller_reports_errors_in_terms_of_its_own_arguments():

@@ -31,6 +31,7 @@ from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
 from albert_tf.files import make_folder
 from albert_tf.options import command
+from albert_tf.terminal import ending_quietly
 
 
 class Analysis(NamedTuple):
@@ -82,6 +83,7 @@ def _runner(name: str) -> Callable[[Any], None]:
     return lambda options: run_analysis(name, options)
 
 
+@ending_quietly()
 def cli() -> None:
     """Run the analysis that the first word of the command line names."""
     program = sys.argv[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]

@@ -1,0 +1,58 @@
+"""What commands do with a terminal, and with a pipe that nothing reads any more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+
+def clear_line(stream: TextIO) -> None:
+    """Remove the line that the cursor is in, if the stream is a terminal."""
+    if stream.isatty():
+        print("\r\x1b[K", end="", file=stream, flush=True)
+
+
+def columns(stream: TextIO) -> int:
+    """Return the width of the terminal: COLUMNS, or that of standard output or the stream."""
+    fallback = (80, 24)
+    with contextlib.suppress(OSError):
+        fallback = os.get_terminal_size(stream.fileno())
+    return shutil.get_terminal_size(fallback).columns or 80
+
+
+def is_unread(stream: TextIO) -> bool:
+    """Return whether a stream is a pipe whose reader has ended, as of `command | head`."""
+    poll = select.poll()
+    try:
+        poll.register(stream, 0)
+    except (OSError, ValueError):  # no file of the system, or closed
+        return False
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+@contextlib.contextmanager
+def ending_quietly() -> Iterator[None]:
+    """End the process without a message if nothing reads what it prints, as Unix programs do.
+
+    Its exit code is then that of a process that SIGPIPE has ended. The signal itself stays ignored:
+    it would also end training whose connection to a server breaks.
+    """
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        unread = [stream for stream in (sys.stdout, sys.stderr) if is_unread(stream)]
+        if not unread:
+            raise
+        with open(os.devnull, "w") as nowhere:  # for what is still in buffers
+            for stream in unread:
+                os.dup2(nowhere.fileno(), stream.fileno())
+        sys.exit(128 + signal.SIGPIPE)
