@@ -59,17 +59,16 @@ def compiler(options):
 
 
 @pytest.fixture(scope="module")
-def compiled(compiler, options):
+def compile_step(options):
     """Compile the step for a slice, once for all tests: so many micro-batches of some size."""
-    usual = preflight.Compiler(options)
+    compiler = preflight.Compiler(options)
 
     @functools.cache
-    def compile_step(name, micro=SHARE // 2, trips=2):
+    def compile_for(name, micro=SHARE // 2, trips=2):
         where = parse_slice(name)
-        given = compiler if name == SLICES[0] else usual
-        return given.compile(where, where.replicas * trips * micro, micro, None)
+        return compiler.compile(where, where.replicas * trips * micro, micro, None)
 
-    return compile_step
+    return compile_for
 
 
 def model_flops(config, examples):
@@ -129,8 +128,8 @@ def test_dropout_is_drawn_by_the_device_itself(compiler, options):
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLICES)
-def test_the_step_compiles_for_each_generation(compiled, name):
-    result = compiled(name)
+def test_the_step_compiles_for_each_generation(compile_step, name):
+    result = compile_step(name)
     assert result.error is None
     assert result.fits
     # Weights and two moments at the least; a tiny model needs little besides its program.
@@ -145,8 +144,9 @@ def test_the_step_compiles_for_each_generation(compiled, name):
 @pytest.mark.integration
 @pytest.mark.slow
 @needs_compiler
-def test_a_larger_micro_batch_needs_more_memory(compiled):
-    small, large = compiled("v3:2x2"), compiled("v3:2x2", micro=32 * SHARE, trips=1)
+def test_a_larger_micro_batch_needs_more_memory(compile_step):
+    small = compile_step("v3:2x2")
+    large = compile_step("v3:2x2", micro=32 * SHARE, trips=1)
     # Of each example the layer keeps at least its widest activation, in bfloat16.
     kept = 2 * LENGTH * ONE_LAYER.intermediate_size
     assert large.memory - small.memory > 31 * SHARE * kept
