@@ -10,6 +10,8 @@ from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import WHOLE, BatchStream, Shard
 
 
+# AutoGraph takes a second, and no function of a pipeline has anything for it to convert.
+@tf.autograph.experimental.do_not_convert
 def dataset(
     stream: BatchStream,
     first_step: int = 0,

@@ -29,8 +29,6 @@ class TensorFlowEngine(Engine):
         keras.utils.set_random_seed(seed)
 
     def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
-        # AutoGraph takes a second, and no function of a pipeline has anything for it to convert.
-        @tf.autograph.experimental.do_not_convert
         def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
             shard = Shard(context.input_pipeline_id, context.num_input_pipelines)
             replicas = context.num_replicas_in_sync // shard.count

@@ -20,6 +20,7 @@ from albert_tf.input.streams import Shard
 _READS = 16
 
 
+@tf.autograph.experimental.do_not_convert
 def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
     """Return the unparsed records of an endless stream in training order.
 
@@ -72,6 +73,7 @@ def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) ->
     return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
 
+@tf.autograph.experimental.do_not_convert
 def records_in_order(stream: RecordStream, shard: Shard) -> tf.data.Dataset:
     """Return the unparsed records of a stream in the order of the files, once.
 

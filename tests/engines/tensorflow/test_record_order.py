@@ -17,7 +17,7 @@ from data_prep.tfrecords import frame
 from tests.conftest import slow
 
 SEED = 3
-COUNTS = (0, 7, 200, 0, 500, 64, 65, 0)
+COUNTS = (0, 7, 70, 0, 130, 64, 65, 0)
 EXAMPLES = sum(COUNTS)
 
 
@@ -66,6 +66,7 @@ def order(index: RecordIndex, batch_size: int, shuffle_buffer_size: int, count: 
     return found[:count]
 
 
+@pytest.mark.integration
 # Lanes of one row and of several; windows of one batch and of several epochs; an odd batch.
 @pytest.mark.parametrize(
     ("batch_size", "shuffle_buffer_size", "pipelines"),
@@ -78,8 +79,8 @@ def test_any_step_can_be_the_first_for_any_number_of_pipelines(
     expected = order(index, batch_size, shuffle_buffer_size, steps * batch_size)
     expected = expected.reshape(steps, batch_size)
     stream = stream_of(index, batch_size, shuffle_buffer_size)
-    shards = [WHOLE, *(Shard(pipeline, pipelines) for pipeline in range(pipelines))]
-    for shard, first in [(WHOLE, 0), *((shard, steps - 3) for shard in shards)]:
+    parts = [(Shard(pipeline, pipelines), steps - 3) for pipeline in range(pipelines)]
+    for shard, first in [(WHOLE, 0), *parts]:
         batches = shuffled_records(stream, shard, first).take(steps - first).as_numpy_iterator()
         rows = shard.rows(batch_size)
         for step, (positions, records, numbers) in enumerate(batches, first):
@@ -89,6 +90,7 @@ def test_any_step_can_be_the_first_for_any_number_of_pipelines(
         assert step == steps - 1
 
 
+@pytest.mark.integration
 def test_a_pipeline_reads_its_own_part_only(tmp_path):
     """Everything but its half, and two blocks at its ends, may be damaged."""
     examples = 64 * 32
@@ -98,9 +100,11 @@ def test_a_pipeline_reads_its_own_part_only(tmp_path):
     (tmp_path / "whole.tfrecord").write_bytes(content)
     index = RecordIndex.create([str(tmp_path / "whole.tfrecord")])
 
+    stream = stream_of(index, 256, examples)
+    halves = [shuffled_records(stream, Shard(pipeline, 2)).take(8) for pipeline in range(2)]
+
     def read(pipeline):
-        batches = shuffled_records(stream_of(index, 256, examples), Shard(pipeline, 2))
-        batches = batches.take(examples // 256).as_numpy_iterator()
+        batches = halves[pipeline].as_numpy_iterator()
         return sum((numbers_in(records) for _, records, _ in batches), [])
 
     own = [read(pipeline) for pipeline in range(2)]
@@ -130,15 +134,14 @@ def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
     assert abs(np.corrcoef(np.arange(examples), places)[0, 1]) < 0.2
 
 
-@pytest.mark.parametrize("batch_size", [60, 500])
-def test_in_order_every_pipeline_has_as_many_batches(index, batch_size):
+@pytest.mark.integration
+@pytest.mark.parametrize(("batch_size", "pipelines"), [(60, 1), (60, 2), (500, 4)])
+def test_in_order_every_pipeline_has_as_many_batches(index, batch_size, pipelines):
     stream = stream_of(index, batch_size)
-    for pipelines in (1, 4):
-        parts = [
-            list(records_in_order(stream, Shard(part, pipelines)).as_numpy_iterator())
-            for part in range(pipelines)
-        ]
-        batches = zip(*parts, strict=True)
-        assert sum((numbers_in(r) for batch in batches for _, r, _ in batch), []) == list(
-            range(EXAMPLES)
-        )
+    parts = [
+        list(records_in_order(stream, Shard(part, pipelines)).as_numpy_iterator())
+        for part in range(pipelines)
+    ]
+    batches = zip(*parts, strict=True)
+    found = sum((numbers_in(r) for batch in batches for _, r, _ in batch), [])
+    assert found == list(range(EXAMPLES))
