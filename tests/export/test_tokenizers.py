@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
-from albert_tf.export.preprocessor import HUB_NAMES, Preprocessor
+from albert_tf.export.preprocessor import HUB_NAMES, TEXTS, Preprocessor
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.task import featurize
 from albert_tf.tokenizers import Tokenizer
@@ -59,7 +59,10 @@ def pairs(wordpiece):
         (kind, name): Tokenizer.load(files[kind], normalization=NORMALIZATIONS[name])
         for kind, name in KINDS
     }
-    return {key: (each, graph_tokenizer(each)) for key, each in tokenizers.items()}
+    found = {key: (each, graph_tokenizer(each)) for key, each in tokenizers.items()}
+    for _, in_graph in found.values():  # one by one, its operations take longer
+        in_graph.encode = tf.function(in_graph.encode, [TEXTS], autograph=False)
+    return found
 
 
 NORMALIZATIONS = {
