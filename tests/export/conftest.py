@@ -12,7 +12,7 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from tests.conftest import once
-from tests.end_to_end.conftest import run
+from tests.end_to_end.conftest import call
 from tests.support.models import write_trained
 from tests.support.served import LABELS, trained_folder
 
@@ -69,15 +69,15 @@ def classifier(shared_folder) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def exported_classifier(classifier, shared_folder) -> pathlib.Path:
-    """Return the folder in which `export/` is all that the command can export of `classifier`."""
+    """Return the folder in which `export/` is what the command makes of `classifier`."""
     try:
         tensorflow_text()
     except InputError as error:
         pytest.skip(str(error))
 
     def make() -> None:
-        run(
-            "export_saved_model.py", f"--init_checkpoint={classifier}",
+        call(
+            "export_saved_model.py", f"--init_checkpoint={classifier}", "--nopreprocess",
             f"--export_path={folder}/export", "--tflite_lengths=16", "--nomeasure_latency",
         )  # fmt: skip
 
