@@ -182,4 +182,6 @@ def test_packing_as_in_fine_tuning(ranks, pairs):
             seq_length = None if length == 12 else tf.constant(length)  # traced once for all
             found = preprocessor.bert_pack_inputs(tokens[:count], seq_length=seq_length)
             for here, name in HUB_NAMES.items():
-                np.testing.assert_array_equal(found[name], expected[here], (length, count, name))
+                np.testing.assert_array_equal(
+                    found[name], expected[here], f"{length} {count} {name}"
+                )
