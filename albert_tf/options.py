@@ -13,10 +13,12 @@ Library code takes the dataclass; only `command` ever looks at the command line.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import operator
 import os
-import re
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,9 +29,10 @@ from absl import app, flags, logging
 from albert_tf import configs
 from albert_tf.environment import restart_with_kept_memory
 from albert_tf.errors import InputError, Stopped, Unavailable, renamed
+from albert_tf.flag_parsing import parse_flags
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
-from albert_tf.terminal import ending_quietly, is_unread
+from albert_tf.terminal import columns, ending_quietly, is_unread, two_columns
 
 Options = TypeVar("Options")
 
@@ -42,7 +45,12 @@ _DEFINE: dict[type, Callable[..., Any]] = {
 }
 
 
-_FLAGFILE = ("-flagfile", "--flagfile")
+# Headings of --help, in their order.
+_GROUPS = (
+    *("Required", "Data", "Text", "Examples", "Masking", "Vocabulary", "Model", "Training"),
+    *("Evaluation", "Prediction", "Output", "Devices", "Machines", "Optional", "Advanced"),
+    "Of the original",
+)
 
 # Limit of a number -> how a valid number compares with it, and that in words.
 _LIMITS: dict[str, tuple[Callable[[float, float], bool], str]] = {
@@ -59,11 +67,14 @@ def option(
     choices: Iterable[str] = (),
     flag: str = "",
     aliases: tuple[str, ...] = (),
+    group: str = "",
+    common: bool = False,
     **limits: float,
 ) -> Any:
     """Declare a dataclass field that is also a flag.
 
-    A field that overrides one of a base class has its choices and limits, unless it states its own.
+    A field that overrides one of a base class has its choices, limits and group, and is as common,
+    unless it states its own.
 
     Args:
         default: value if the flag is not given; without a default, the flag is required.
@@ -71,10 +82,14 @@ def option(
         choices: the valid values; () if they cannot be listed.
         flag: name of the flag, if it cannot be that of the field (`from` is a Python keyword).
         aliases: other names of the flag.
+        group: heading in `--help`; by default that of the field before it in the same class.
+        common: whether `--help` lists the flag, as it does required ones; `--helpfull` lists all.
         **limits: of valid numbers: `minimum`, `maximum`, and exclusively `above`, `below`.
     """
+    if group and group not in _GROUPS:
+        raise ValueError(f"{group=}: must be one of {', '.join(_GROUPS)}")
     metadata: dict[str, Any] = {"help": help, "flag": flag, "aliases": aliases}
-    metadata |= {"choices": tuple(choices), "limits": limits}
+    metadata |= {"choices": tuple(choices), "limits": limits, "group": group, "common": common}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -83,9 +98,9 @@ def flag_name(field: dataclasses.Field) -> str:
     return field.metadata["flag"] or field.name
 
 
-def seed_option(default: int, help: str) -> Any:
+def seed_option(default: int, help: str, group: str = "", common: bool = False) -> Any:
     """Declare an `option` for a seed: numbers that every generator of random numbers accepts."""
-    return option(default, help, minimum=0, maximum=2**31 - 1)
+    return option(default, help, group=group, common=common, minimum=0, maximum=2**31 - 1)
 
 
 def check_limits(options: Any) -> None:
@@ -110,7 +125,7 @@ def check_limits(options: Any) -> None:
 
 
 def _metadata(options_class: type, name: str, key: str) -> Any:
-    """Return the choices or limits of a field, or those of the field that it overrides."""
+    """Return what a field states of a key, or what the field that it overrides does."""
     for base in options_class.__mro__:
         field = getattr(base, "__dataclass_fields__", {}).get(name)
         if field and field.metadata[key]:
@@ -175,48 +190,70 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     return options
 
 
-def parse_flags(arguments: Sequence[str], flag_values: flags.FlagValues) -> list[str]:
-    """Parse a command line, and return what is no flag.
+class _HelpFlag(flags.BooleanFlag):
+    def __init__(self, name: str, text: Callable[[], str]):
+        super().__init__(name, False, "", allow_override=True)
+        self._text = text
 
-    Raises:
-        InputError: If a flag is unknown, or has no value or one of another type.
-    """
-    try:
-        return flag_values(arguments)
-    except flags.Error as error:
-        raise InputError(_parsing_error(error, flag_values)) from None
-    except ValueError as error:  # a value for --noNAME
-        raise InputError(str(error).replace(" does not", ": does not")) from None
+    def parse(self, argument: Any) -> None:
+        super().parse(argument)
+        if self.value:
+            print(self._text())
+            sys.exit(0)
 
 
-def _parsing_error(error: flags.Error, flag_values: flags.FlagValues) -> str:
-    """Describe an error of absl in the style of this project."""
-    text = str(error)
-    if isinstance(error, flags.UnrecognizedFlagError):
-        meant = re.search("Did you mean: (.*) [?]", text)
-        hint = f". Did you mean --{meant[1].replace(', ', ' or --')}?" if meant else ""
-        return f"--{error.flagname}: no such flag{hint or '; --helpfull lists all'}"
-    if isinstance(error, flags.CantOpenFlagFileError):
-        path = getattr(error.__context__, "filename", "")
-        recipes = ", ".join(configs.recipes())
-        return f"--flagfile={path}: must be a file of flags or one of {recipes}"
-    if isinstance(error, flags.IllegalFlagValueError) and error.__context__:
-        reason = str(error.__context__)
-        given = text.removeprefix("flag ").removesuffix(f": {reason}")
-        name = given.removeprefix("--").partition("=")[0]
-        valid = _valid_values(flag_values[name])
-        return f"{given}: must be {valid}" if valid else f"{given}: {reason}"
-    flag = next((word for word in text.split() if word.startswith("-")), text)
-    return f"{flag}: needs a value, as in {flag}=VALUE"
+def _define_help(options_class: type, original: Iterable[str], flag_values: Any) -> None:
+    """Replace absl's `--help`, which is alphabetical and exits with code 1."""
+    for name in ("help", "helpshort", "helpfull", "h", "?"):
+        full = name == "helpfull"
+        text = functools.partial(_help_text, options_class, original, flag_values, full)
+        flags.DEFINE_flag(_HelpFlag(name, text), flag_values, module_name=__name__)
 
 
-def _valid_values(flag: flags.Flag) -> str | None:
-    """Describe the values of a flag; None if all are valid."""
-    if isinstance(flag.parser, flags.EnumParser):
-        return f"one of {', '.join(flag.parser.enum_values)}"
-    return {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(
-        flag.flag_type()
-    )
+def _help_text(options_class: type, original: Iterable[str], flag_values: Any, full: bool) -> str:
+    fields, groups = dataclasses.fields(options_class), _groups(options_class)
+    common = [f for f in fields if _is_required(f) or _metadata(options_class, f.name, "common")]
+    shows_all = full or all(map(_is_required, common))
+    sections: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
+    for field in fields if shows_all else common:
+        group = "Required" if _is_required(field) else groups[field.name]
+        sections[group].append(_help_row(options_class, field, flag_values[flag_name(field)]))
+    for name in original if full else ():
+        sections["Of the original"].append((f"--{name}", flag_values[name].help))
+    program, width = _program(sys.argv), min(columns(sys.stdout), 100)
+    parts = [sys.modules["__main__"].__doc__ or f"{program} --flag=value ..."]
+    parts += [f"{group}:\n{two_columns(rows, width)}" for group, rows in sections.items() if rows]
+    end = "" if shows_all else f"{program} --helpfull lists all {len(fields)} flags. "
+    end += "--flagfile=NAME reads flags from a file or a recipe."
+    return "\n\n".join([*(part.strip() for part in parts), textwrap.fill(end, width)])
+
+
+def _help_row(options_class: type, field: dataclasses.Field, flag: flags.Flag) -> tuple[str, str]:
+    """Return a flag with its default, and its description."""
+    text, default = field.metadata["help"], field.default
+    choices = _metadata(options_class, field.name, "choices")
+    if not all(choice in text for choice in choices):
+        text += f" One of {', '.join(choices)}."
+    text += "".join(f" Also --{alias}." for alias in field.metadata["aliases"])
+    if _is_required(field):
+        return f"--{flag.name}", f"{text} (required)"
+    if flag.boolean:
+        return f"--[no]{flag.name}", f"{text} (default: true)" if default else text
+    if isinstance(default, tuple):
+        default = ",".join(default)
+    return f"--{flag.name}" + (f"={default}" if default not in (None, "") else ""), text
+
+
+def _groups(options_class: type) -> dict[str, str]:
+    """Return the heading of each field in `--help`."""
+    groups: dict[str, str] = {}
+    for base in reversed(options_class.__mro__):
+        group = "Optional"
+        for name in inspect.get_annotations(base):
+            field = getattr(base, "__dataclass_fields__", {}).get(name)
+            if field and field.metadata:  # no class variable
+                group = groups[name] = field.metadata["group"] or groups.get(name, group)
+    return groups
 
 
 def _logging_packages(options_class: type) -> list[str]:
@@ -297,6 +334,10 @@ def command(
             return 130
         return 0
 
+    def parse(arguments: list[str]) -> list[str]:
+        _define_help(options_class, original or {}, flags.FLAGS)
+        return parse_flags(arguments, flags.FLAGS)
+
     @ending_quietly()
     def cli() -> None:
         define_flags(options_class, flags.FLAGS)
@@ -304,8 +345,8 @@ def command(
         try:
             app.run(
                 main,
-                argv=with_recipe_paths(sys.argv),
-                flags_parser=lambda arguments: parse_flags(arguments, flags.FLAGS),
+                argv=configs.with_recipe_paths(sys.argv),
+                flags_parser=parse,
             )
         except (InputError, ReplacedFlag) as error:
             print(f"{_program(sys.argv)}: error: {_one_line(str(error))}", file=sys.stderr)
@@ -327,27 +368,3 @@ def _reason(error: OSError) -> str:
     if error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return error.strerror or str(error)
-
-
-def with_recipe_paths(arguments: Sequence[str]) -> list[str]:
-    """Replace the names of recipes (`--flagfile=base_v2`) by the paths of their files.
-
-    A file of that name in the current folder takes precedence.
-
-    Args:
-        arguments: the command line, starting with the program.
-    """
-    recipes = configs.recipes()
-
-    def path_of(name: str) -> str:
-        return recipes[name] if name in recipes and not os.path.exists(name) else name
-
-    resolved = []
-    for previous, argument in zip(["", *arguments], arguments, strict=False):
-        flag, equals, name = argument.partition("=")
-        if previous in _FLAGFILE:
-            argument = path_of(argument)
-        elif flag in _FLAGFILE and equals:
-            argument = f"{flag}={path_of(name)}"
-        resolved.append(argument)
-    return resolved

@@ -93,7 +93,7 @@ EXPORT = {
 def define_original_flags(
     original: Mapping[str, OriginalFlag], flag_values: flags.FlagValues
 ) -> None:
-    """Define the flags; `--help` does not list them.
+    """Define the flags, which only `--helpfull` lists.
 
     Parsing one with a value that is not accepted raises `ReplacedFlag`.
     """

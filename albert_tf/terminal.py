@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 
@@ -24,6 +26,19 @@ def columns(stream: TextIO) -> int:
     with contextlib.suppress(OSError):
         fallback = os.get_terminal_size(stream.fileno())
     return shutil.get_terminal_size(fallback).columns or 80
+
+
+def two_columns(rows: Iterable[tuple[str, str]], width: int) -> str:
+    """Format flags, or other names, with what they mean."""
+    lines = []
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, width - 29, break_long_words=False, break_on_hyphens=False)
+        if len(name) > 25:
+            lines.append(f"  {name}")
+            name = ""
+        pairs = itertools.zip_longest([name], wrapped or [""], fillvalue="")
+        lines += [f"  {left:<26} {right}" for left, right in pairs]
+    return "\n".join(lines)
 
 
 def is_unread(stream: TextIO) -> bool:

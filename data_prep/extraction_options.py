@@ -19,10 +19,13 @@ class ExtractionOptions:
 
     output_file: str = option(help="Text file to write, with one sentence per line.")
     format: str | None = option(
-        None, f"Format of --input_file: {', '.join(CORPUS_FORMATS)}. See also --source."
+        None,
+        f"Format of --input_file: {', '.join(CORPUS_FORMATS)}. See also --source.",
+        group="Data",
+        common=True,
     )
     input_file: tuple[str, ...] = option(
-        (), f"Files, globs or folders, separated by commas. Not for {_WITHOUT_INPUT}."
+        (), f"Files, globs or folders, separated by commas. Not for {_WITHOUT_INPUT}.", common=True
     )
     source: tuple[str, ...] = option(
         (),
@@ -33,6 +36,8 @@ class ExtractionOptions:
         "en",
         "Language, for splitting sentences, and for the templates of a wiki whose dump does not "
         "name its language: a BCP 47 tag, a code of ISO 639 or of a Wikipedia.",
+        group="Text",
+        common=True,
     )
     templates: str | None = option(
         None,
@@ -54,12 +59,21 @@ class ExtractionOptions:
         "package_docs: text file with the names of the packages to read, one per line, python "
         "for the standard library; default: all installed packages.",
     )
-    eval_output_file: str | None = option(None, "Text file for held-out documents.")
+    eval_output_file: str | None = option(
+        None, "Text file for held-out documents.", group="Output", common=True
+    )
     eval_fraction: float = option(
-        0.05, "Fraction of documents to hold out, with --eval_output_file.", above=0, below=1
+        0.05,
+        "Fraction of documents to hold out, with --eval_output_file.",
+        above=0,
+        below=1,
+        common=True,
     )
     max_document_sentences: int = option(
-        0, "Split longer documents into several, between paragraphs; 0: never.", minimum=0
+        0,
+        "Split longer documents into several, between paragraphs; 0: never.",
+        minimum=0,
+        group="Text",
     )
     near_duplicates: float = option(
         0,
@@ -67,6 +81,7 @@ class ExtractionOptions:
         "share of sequences of five words that both have, with all numbers alike; 0: keep all.",
         minimum=0,
         maximum=1,
+        common=True,
     )
     language_share: float = option(
         0,
@@ -78,9 +93,13 @@ class ExtractionOptions:
         0,
         "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all.",
         minimum=0,
+        group="Output",
+        common=True,
     )
     random_seed: int = seed_option(12345, "Seed of the choice of held-out and sampled documents.")
-    num_processes: int = option(0, "Number of worker processes; 0: one per core.", minimum=0)
+    num_processes: int = option(
+        0, "Number of worker processes; 0: one per core.", minimum=0, group="Machines", common=True
+    )
     runner: str | None = option(
         None, "dask: use a Dask cluster instead of processes of this machine.", choices=(DASK,)
     )

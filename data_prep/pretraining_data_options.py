@@ -18,34 +18,48 @@ class PretrainingDataOptions:
     output_file: tuple[str, ...] = option(
         help="TFRecord file, or several separated by commas; examples are spread evenly over them."
     )
-    spm_model_file: str | None = option(None, "SentencePiece model.")
+    spm_model_file: str | None = option(None, "SentencePiece model.", group="Data", common=True)
     vocab_file: str | None = option(
         None,
         "Vocabulary file. With --spm_model_file, only checked to match the model.",
+        common=True,
     )
     do_lower_case: bool | None = option(
         None, "Lower-case the text; by default as recorded next to the vocabulary, or else yes."
     )
-    do_whole_word_mask: bool = option(True, "Mask whole words instead of single tokens.")
+    do_whole_word_mask: bool = option(
+        True, "Mask whole words instead of single tokens.", group="Masking"
+    )
     max_seq_length: int = option(
-        512, "Length of an example in tokens, including [CLS] and two [SEP].", minimum=5
+        512,
+        "Length of an example in tokens, including [CLS] and two [SEP].",
+        minimum=5,
+        group="Examples",
+        common=True,
     )
     max_predictions_per_seq: int = option(
-        20, "Maximum number of masked tokens per example.", minimum=1
+        20, "Maximum number of masked tokens per example.", minimum=1, group="Masking", common=True
     )
     random_seed: int = seed_option(
-        12345, "Random seed; the same seed and input give the same bytes."
+        12345, "Random seed; the same seed and input give the same bytes.", group="Examples"
     )
     dupe_factor: int = option(
         40,
         "Number of times each document is used, each time with different cuts and masks.",
         minimum=1,
+        common=True,
     )
-    masked_lm_prob: float = option(0.15, "Fraction of tokens to mask.", minimum=0, maximum=1)
+    masked_lm_prob: float = option(
+        0.15, "Fraction of tokens to mask.", minimum=0, maximum=1, group="Masking"
+    )
     short_seq_prob: float = option(
-        0.1, "Fraction of documents cut to a random shorter length.", minimum=0, maximum=1
+        0.1,
+        "Fraction of documents cut to a random shorter length.",
+        minimum=0,
+        maximum=1,
+        group="Examples",
     )
-    ngram: int = option(3, "Maximum length of a masked span, in words.", minimum=1)
+    ngram: int = option(3, "Maximum length of a masked span, in words.", minimum=1, group="Masking")
     favor_shorter_ngram: bool = option(
         True, "Draw spans of n words with probability proportional to 1/n; otherwise reversed."
     )
@@ -56,12 +70,15 @@ class PretrainingDataOptions:
         "the files contain unmasked text in order, and training draws new masks, and which pairs "
         "are swapped, at every visit.",
         choices=("static", "dynamic"),
+        common=True,
     )
     pair_objective: str | None = option(
         None,
         "sop: predict whether the two segments are in order (default); nsp: predict whether the "
         "second segment is from the same document; none: a single segment.",
         choices=tuple(PAIR_OBJECTIVES),
+        group="Examples",
+        common=True,
     )
     random_next_sentence: bool = option(False, "The original's name for --pair_objective=nsp.")
     one_segment_chunks: str = option(
@@ -87,6 +104,8 @@ class PretrainingDataOptions:
         "single characters or pieces. icu: Chinese, Japanese, Thai, Lao, Khmer, Burmese; jieba: "
         "Chinese.",
         choices=("icu", "jieba"),
+        group="Masking",
+        common=True,
     )
     chinese_ref_file: tuple[str, ...] = option(
         (),
@@ -99,8 +118,12 @@ class PretrainingDataOptions:
         "the files named.",
         minimum=0,
         maximum=99_999,
+        group="Output",
+        common=True,
     )
-    num_processes: int = option(0, "Number of worker processes; 0: one per core.", minimum=0)
+    num_processes: int = option(
+        0, "Number of worker processes; 0: one per core.", minimum=0, group="Machines", common=True
+    )
     work_dir: str | None = option(
         None, "Local folder for unfinished work; default: next to the output."
     )

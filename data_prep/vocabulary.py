@@ -30,6 +30,7 @@ class VocabularyOptions:
         "unigram",
         "unigram: SentencePiece, as in English ALBERT; wordpiece: as in BERT and Chinese ALBERT.",
         choices=tuple(VOCABULARY_TYPES),
+        group="Vocabulary",
     )
     vocab_size: int = option(30000, "Number of pieces, including special symbols.")
     do_lower_case: bool = option(True, "Lower-case the text.")
@@ -49,11 +50,17 @@ class VocabularyOptions:
         (), "Unigram pieces that text is always split into, separated by commas."
     )
     input_sentence_size: int = option(
-        2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them.", minimum=0
+        2_000_000,
+        "Train on a uniform sample of this many sentences; 0: on all of them.",
+        minimum=0,
+        group="Data",
     )
     random_seed: int = seed_option(12345, "Seed of the sample of sentences.")
     num_processes: int = option(
-        0, "Number of worker processes that read the text; 0: one per core.", minimum=0
+        0,
+        "Number of worker processes that read the text; 0: one per core.",
+        minimum=0,
+        group="Machines",
     )
     runner: str | None = option(
         None,

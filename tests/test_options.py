@@ -13,14 +13,15 @@ import pytest
 from absl import flags
 
 from albert_tf import configs
+from albert_tf.configs import with_recipe_paths
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.flag_parsing import parse_flags
 from albert_tf.options import (
     check_limits,
     define_flags,
+    flag_name,
     from_flags,
     option,
-    parse_flags,
-    with_recipe_paths,
 )
 from albert_tf.task_kinds import task_kinds
 from albert_tf.tpu.preflight_options import PreflightOptions
@@ -29,6 +30,7 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.vocabulary import VocabularyOptions
 from examples.demo.passages import PassageOptions
+from tests.conftest import ROOT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,6 +233,111 @@ def test_a_broken_connection_is_an_error():
     command = _COMMAND.replace("raise InputError", broken)
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "-c: error: Broken pipe\n")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Grouped:
+    steps: int = option(3, "Number of steps.", group="Training", common=True)
+    rate: float = option(0.5, "Speed.")
+    source: str = option(help="A place.", flag="from")
+    size: str = option("s", "A size.", ("s", "m"), aliases=("sizes",), group="Model")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MoreGrouped(Grouped):
+    files: tuple[str, ...] = option(("a", "b"), "Several.", group="Data", common=True)
+    rate: float = option(1.0, "Speed.")
+    momentum: float = option(0.0, "Also in Training, as the field before.")
+    header: bool = option(True, "A switch.", group="Data")
+
+
+_HELP_COMMAND = """
+from albert_tf.options import command
+from albert_tf.original_flags import OriginalFlag
+from tests.test_options import MoreGrouped
+command(MoreGrouped, print, original={"old": OriginalFlag("omit it")})()
+"""
+
+
+def run_help(flag: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _HELP_COMMAND, flag],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "60"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--helpshort"])
+def test_help_lists_required_and_common_flags_in_groups(flag):
+    assert (
+        run_help(flag)
+        == """\
+-c --flag=value ...
+
+Required:
+  --from                     A place. (required)
+
+Data:
+  --files=a,b                Several.
+
+Training:
+  --steps=3                  Number of steps.
+
+-c --helpfull lists all 7 flags. --flagfile=NAME reads flags
+from a file or a recipe.
+"""
+    )
+
+
+def test_full_help_lists_all_flags():
+    assert (
+        run_help("--helpfull")
+        == """\
+-c --flag=value ...
+
+Required:
+  --from                     A place. (required)
+
+Data:
+  --files=a,b                Several.
+  --[no]header               A switch. (default: true)
+
+Model:
+  --size=s                   A size. One of s, m. Also
+                             --sizes.
+
+Training:
+  --steps=3                  Number of steps.
+  --rate=1.0                 Speed.
+  --momentum=0.0             Also in Training, as the field
+                             before.
+
+Of the original:
+  --old                      Of the original: omit it
+
+--flagfile=NAME reads flags from a file or a recipe.
+"""
+    )
+
+
+def test_help_of_a_large_program_is_short_and_its_full_help_complete():
+    texts = []
+    for flag in ("--help", "--helpfull"):
+        words = [sys.executable, "run_classifier.py", flag]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+        texts.append(done.stdout)
+    short, full = texts
+    assert short.count("\n") < 100
+    headings = re.findall(r"^([A-Z]\w+):$", short, re.MULTILINE)
+    assert headings == ["Required", "Data", "Model", "Training", "Evaluation", "Devices"]
+    options_class = task_kinds()[0].load("options")
+    names = {flag_name(field) for field in dataclasses.fields(options_class)}
+    assert names | set(options_class.original) == set(
+        re.findall(r"^  --(?:\[no\])?(\w+)", full, re.MULTILINE)
+    )
 
 
 def test_a_caller_reports_errors_in_terms_of_its_own_arguments():

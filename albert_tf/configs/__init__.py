@@ -6,9 +6,12 @@ the current folder takes precedence.
 
 from __future__ import annotations
 
+import os
 import pathlib
+from collections.abc import Sequence
 
 _FOLDER = pathlib.Path(__file__).parent
+_FLAGFILE = ("-flagfile", "--flagfile")
 
 
 def model_configs() -> dict[str, str]:
@@ -23,3 +26,27 @@ def recipes() -> dict[str, str]:
 
 def _files(pattern: str) -> dict[str, str]:
     return {path.stem: str(path) for path in sorted(_FOLDER.glob(pattern))}
+
+
+def with_recipe_paths(arguments: Sequence[str]) -> list[str]:
+    """Replace the names of recipes (`--flagfile=base_v2`) by the paths of their files.
+
+    A file of that name in the current folder takes precedence.
+
+    Args:
+        arguments: the command line, starting with the program.
+    """
+    found = recipes()
+
+    def path_of(name: str) -> str:
+        return found[name] if name in found and not os.path.exists(name) else name
+
+    resolved = []
+    for previous, argument in zip(["", *arguments], arguments, strict=False):
+        flag, equals, name = argument.partition("=")
+        if previous in _FLAGFILE:
+            argument = path_of(argument)
+        elif flag in _FLAGFILE and equals:
+            argument = f"{flag}={path_of(name)}"
+        resolved.append(argument)
+    return resolved

@@ -19,6 +19,8 @@ class DeviceOptions:
         "tensorflow",
         "What computes: tensorflow (CPU, GPU, TPU v2 to v5p) or jax (CPU, GPU, TPU v4 and later).",
         choices=tuple(ENGINES),
+        group="Devices",
+        common=True,
     )
     strategy: str = option(
         "auto",
@@ -31,7 +33,7 @@ class DeviceOptions:
     )
     num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.", minimum=0)
     tpu: str | None = option(
-        None, "local or the name of a TPU; short for --use_tpu --tpu_name=NAME."
+        None, "local or the name of a TPU; short for --use_tpu --tpu_name=NAME.", common=True
     )
     use_tpu: bool | None = option(None, "Train on a TPU.")
     tpu_name: str | None = option(None, "TPU to use: its name, or local (the default) on a TPU VM.")
@@ -56,6 +58,7 @@ class DeviceOptions:
         "losses are always float32. auto: that of the model in --output_dir; for a new one, "
         "bfloat16 where the device has instructions for it, else float32.",
         choices=(*DTYPE_POLICIES, "auto"),
+        common=True,
     )
     jit_compile: bool | None = option(
         None,

@@ -21,7 +21,9 @@ class ExportOptions:
         help="Folder to write; must not exist, unless it is an export of the same weights."
     )
     albert_config_file: str | None = option(
-        None, "albert_config.json of the model; by default, the config next to the weights."
+        None,
+        "albert_config.json of the model; by default, the config next to the weights.",
+        group="Model",
     )
     spm_model_file: str | None = option(
         None,
@@ -37,6 +39,7 @@ class ExportOptions:
         None,
         "Whether to write preprocess/, which turns strings into token ids and requires TensorFlow "
         "Text; by default, if that is installed.",
+        group="Output",
     )
     max_seq_length: int | None = option(
         None,
@@ -50,10 +53,12 @@ class ExportOptions:
         "Kind of model to export; auto detects it from the weights and the files next to them. "
         "encoder leaves out the head of a task.",
         choices=("auto", *heads()),
+        group="Model",
     )
     max_query_length: int | None = option(
         None,
         "Maximum length of a question in squad/, in tokens; by default, the recorded value or 64.",
+        group="Output",
     )
     doc_stride: int | None = option(
         None,

@@ -72,11 +72,13 @@ class FineTuningOptions(TrainingOptions):
         "export that contains encoder/: provides the initial "
         "weights, the model's config and, without --spm_model_file or with "
         "--spm_model_file=from_tf_hub, the vocabulary.",
+        group="Model",
     )
     spm_model_file: str | None = option(
         None,
         "SentencePiece model of the vocabulary; by default the vocabulary in --output_dir, else "
         "the one next to --init_checkpoint.",
+        common=True,
     )
     vocab_file: str | None = option(
         None, "WordPiece vocabulary (.txt); ignored with --spm_model_file."
@@ -97,9 +99,12 @@ class FineTuningOptions(TrainingOptions):
         None,
         "Folder that caches encoded examples for later runs, keyed by the content of file, "
         "vocabulary and settings.",
+        group="Data",
     )
 
-    do_predict: bool = option(False, "Whether to write predictions.")
+    do_predict: bool = option(
+        False, "Whether to write predictions.", group="Evaluation", common=True
+    )
     predict_batch_size: int = option(
         8, "Examples per prediction step, over all devices.", minimum=1
     )
@@ -108,7 +113,7 @@ class FineTuningOptions(TrainingOptions):
         "With --predict_file=-, where results go: a file, or - for standard output.",
     )
     classifier_dropout: float = option(
-        0.1, "Dropout before the task's head, in training.", minimum=0, below=1
+        0.1, "Dropout before the task's head, in training.", minimum=0, below=1, group="Model"
     )
 
     train_batch_size: int = option(32, "Examples per training step, over all devices.")
@@ -116,6 +121,7 @@ class FineTuningOptions(TrainingOptions):
     pad_to_max_length: bool = option(
         False,
         "Pad every batch to --max_seq_length and do not sort by length; always so on TPU.",
+        group="Training",
     )
     optimizer: str = option("adamw", "adamw or lamb.")
     learning_rate: float = option(5e-5, "Peak learning rate.")
@@ -133,12 +139,13 @@ class FineTuningOptions(TrainingOptions):
         "such as bert/embeddings/*.",
     )
     train_step: int = option(
-        1000, "Training steps in total, including those before a restart.", minimum=1
+        1000, "Training steps in total, including those before a restart.", minimum=1, common=True
     )
     num_train_epochs: float = option(
         0.0,
         "Epochs over the training examples, instead of --train_step; 0: --train_step decides.",
         minimum=0,
+        common=True,
     )
     warmup_step: int = option(0, "Steps of linear warm-up.", minimum=0)
     warmup_proportion: float = option(
@@ -146,6 +153,7 @@ class FineTuningOptions(TrainingOptions):
         "Share of the steps used for warm-up, instead of --warmup_step; 0: --warmup_step decides.",
         minimum=0,
         maximum=1,
+        common=True,
     )
     save_checkpoints_steps: int = option(1000, "Steps between checkpoints.")
 
@@ -154,6 +162,8 @@ class FineTuningOptions(TrainingOptions):
         "Steps between evaluations during training; the best checkpoint is kept in "
         "OUTPUT_DIR/best. 0: no evaluation during training.",
         minimum=0,
+        group="Evaluation",
+        common=True,
     )
     metric_for_best: str | None = option(
         None,
@@ -180,6 +190,8 @@ class FineTuningOptions(TrainingOptions):
         1,
         "Number of runs, with seeds from --random_seed on, each in a folder of OUTPUT_DIR.",
         minimum=1,
+        group="Training",
+        common=True,
     )
     learning_rates: tuple[str, ...] = option((), "Learning rates to try, each in a run of its own.")
     train_batch_sizes: tuple[str, ...] = option(

@@ -30,30 +30,40 @@ class PredictOptions:
         "What to predict; auto chooses by the head of the model: a pretraining model fills masks, "
         "a model without a head computes vectors (embed).",
         choices=("auto", *TASKS),
+        group="Data",
+        common=True,
     )
-    text: str | None = option(None, "A text, instead of --input_file.")
-    text_pair: str | None = option(None, "The second text of a pair, for a classifier of pairs.")
-    question: str | None = option(None, "A question, instead of --input_file.")
-    context: str | None = option(None, "The text that --question is about.")
-    options: tuple[str, ...] = option((), "The options of --question, separated by commas.")
+    text: str | None = option(None, "A text, instead of --input_file.", common=True)
+    text_pair: str | None = option(
+        None, "The second text of a pair, for a classifier of pairs.", common=True
+    )
+    question: str | None = option(None, "A question, instead of --input_file.", common=True)
+    context: str | None = option(None, "The text that --question is about.", common=True)
+    options: tuple[str, ...] = option(
+        (), "The options of --question, separated by commas.", common=True
+    )
     input_file: str | None = option(
         None,
         "What to predict: a table (.tsv, .csv, .jsonl, .parquet, .xlsx) with a row per example, a "
         ".txt file with a text per line, or - for lines of standard input as they arrive. Also "
         "remote.",
+        common=True,
     )
     output_file: str = option(
         STANDARD_STREAM,
         "Where results go: .jsonl, .tsv or .parquet, with the columns of the input first; - for "
         "JSON lines on standard output.",
+        common=True,
     )
     text_column: str = option("text", "Column of the texts.")
     text_pair_column: str | None = option(None, "Column of the second texts of pairs.")
     question_column: str = option("question", "Column of the questions.")
     context_column: str = option("context", "Column of the texts that questions are about.")
     options_column: str = option("options", "Column of the options, lists of texts.")
-    batch_size: int = option(32, "Examples that are computed at a time.", minimum=1)
-    top_k: int = option(5, "fill_mask: number of candidates per mask.", minimum=1)
+    batch_size: int = option(
+        32, "Examples that are computed at a time.", minimum=1, group="Prediction", common=True
+    )
+    top_k: int = option(5, "fill_mask: number of candidates per mask.", minimum=1, common=True)
     targets: tuple[str, ...] = option(
         (), "fill_mask: the only candidates to consider, separated by commas."
     )
@@ -68,14 +78,21 @@ class PredictOptions:
         None, "embed: maximum length of a text in tokens; by default as long as the model reads."
     )
     spm_model_file: str | None = option(
-        None, "Vocabulary (.model or vocab.txt); by default the one next to the weights."
+        None,
+        "Vocabulary (.model or vocab.txt); by default the one next to the weights.",
+        group="Model",
     )
     do_lower_case: bool | None = option(
         None, "Whether to lower-case text; by default as recorded next to the weights."
     )
-    dtype: str = option("float32", "Precision of matrix products.", choices=DTYPE_POLICIES)
+    dtype: str = option(
+        "float32", "Precision of matrix products.", choices=DTYPE_POLICIES, group="Devices"
+    )
     engine: str | None = option(
-        None, "tensorflow or jax; by default the one that is installed.", tuple(ENGINES)
+        None,
+        "tensorflow or jax; by default the one that is installed.",
+        tuple(ENGINES),
+        common=True,
     )
 
     def __post_init__(self):

@@ -22,12 +22,15 @@ class PreflightOptions(PretrainingOptions):
     topology: str | None = option(
         None,
         "TPU slice: generation and shape in chips (v3:16x16), or accelerator type (v3-512).",
+        group="Devices",
+        common=True,
     )
-    all_topologies: bool = option(False, "Print a table of all known slices.")
+    all_topologies: bool = option(False, "Print a table of all known slices.", common=True)
     micro_batch_sizes: tuple[str, ...] = option(
         (),
         "Micro-batch sizes to compile; by default the powers of two that divide a device's share "
         "of the batch and fit in its memory.",
+        common=True,
     )
     compile_minutes: float = option(
         60.0, "Time limit for compiling one program, in minutes.", minimum=0

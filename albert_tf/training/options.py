@@ -33,6 +33,8 @@ class TrainingOptions(DeviceOptions):
         None,
         "The model's albert_config.json; by default the config in --output_dir, else the one next "
         "to --init_checkpoint.",
+        group="Model",
+        common=True,
     )
     output_dir: str = option(help="Folder for checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
@@ -42,25 +44,39 @@ class TrainingOptions(DeviceOptions):
         "a Keras .weights.h5 file, or the name of published weights, which are fetched: "
         "albert/albert-base-v2, albert_base_v2, https://tfhub.dev/google/albert_base/1 or others "
         "(docs/weights.md).",
+        common=True,
     )
     init_from_group0: bool = option(
         False,
         "Initialize every group of layers from group 0 of --init_checkpoint.",
     )
-    do_train: bool = option(False, "Whether to train.")
-    do_eval: bool = option(False, "Whether to evaluate, after training if both are set.")
-    max_seq_length: int = option(512, "Length of an example, in tokens.", minimum=1)
+    do_train: bool = option(False, "Whether to train.", group="Training", common=True)
+    do_eval: bool = option(
+        False,
+        "Whether to evaluate, after training if both are set.",
+        group="Evaluation",
+        common=True,
+    )
+    max_seq_length: int = option(
+        512, "Length of an example, in tokens.", minimum=1, group="Data", common=True
+    )
 
     train_batch_size: int = option(
-        4096, "Examples in a training step, over all devices.", minimum=1
+        4096,
+        "Examples in a training step, over all devices.",
+        minimum=1,
+        group="Training",
+        common=True,
     )
     eval_batch_size: int = option(
-        64, "Examples in an evaluation step, over all devices.", minimum=1
+        64, "Examples in an evaluation step, over all devices.", minimum=1, group="Evaluation"
     )
     micro_batch_size: int = option(
         0,
         "Examples that a device processes at a time, summing gradients; 0 for its whole share.",
         minimum=0,
+        group="Training",
+        common=True,
     )
     remat: bool = option(
         False,
@@ -68,7 +84,7 @@ class TrainingOptions(DeviceOptions):
         "memory, about a third more time.",
     )
     optimizer: str = option("lamb", "lamb or adamw.", choices=OPTIMIZERS)
-    learning_rate: float = option(0.00176, "Peak learning rate.", minimum=0)
+    learning_rate: float = option(0.00176, "Peak learning rate.", minimum=0, common=True)
     schedule: str = option(
         "polynomial",
         "Decay after the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
@@ -88,7 +104,9 @@ class TrainingOptions(DeviceOptions):
     clip_norm: float = option(
         1.0, "Global norm to which gradients are clipped; 0 for no clipping.", minimum=0
     )
-    random_seed: int = seed_option(12345, "Seed of initial weights, data order and dropout.")
+    random_seed: int = seed_option(
+        12345, "Seed of initial weights, data order and dropout.", common=True
+    )
 
     max_train_minutes: float = option(
         0.0,
@@ -97,7 +115,7 @@ class TrainingOptions(DeviceOptions):
         "saving do not count. The learning rate still follows the number of steps.",
         minimum=0,
     )
-    save_checkpoints_steps: int = option(5000, "Steps between checkpoints.", minimum=1)
+    save_checkpoints_steps: int = option(5000, "Steps between checkpoints.", minimum=1, common=True)
     keep_checkpoint_max: int = option(5, "Number of latest checkpoints to keep.", minimum=1)
     keep_checkpoint_every_n_hours: float = option(
         0.0,
@@ -109,6 +127,7 @@ class TrainingOptions(DeviceOptions):
         "Steps per call of the engine and per line of the logs; does not change the weights. 0 "
         "for 1000 on TPU and 10 elsewhere.",
         minimum=0,
+        group="Advanced",
     )
     max_nonfinite_steps: int = option(
         10,
@@ -178,6 +197,7 @@ class ReadingSetOptions:
         (),
         "Evaluate on text instead of --eval_input_file: files, globs or folders of SQuAD and "
         "RACE, from which examples are made like those of the training data.",
+        group="Evaluation",
     )
     spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
     vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")
@@ -205,9 +225,14 @@ class ReadingSetOptions:
 class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     """Flags of run_pretraining.py, with the defaults of the original."""
 
-    input_file: tuple[str, ...] = option((), "TFRecord files or globs to train on.")
+    input_file: tuple[str, ...] = option(
+        (), "TFRecord files or globs to train on.", group="Data", common=True
+    )
     eval_input_file: tuple[str, ...] = option(
-        (), "TFRecord files or globs to evaluate on; by default --input_file, as in the original."
+        (),
+        "TFRecord files or globs to evaluate on; by default --input_file, as in the original.",
+        group="Evaluation",
+        common=True,
     )
     max_seq_length: int = option(
         None,
@@ -219,13 +244,22 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         "Masked tokens per example, as in the TFRecords; by default that of the data of the model "
         "in --output_dir, else 20.",
         minimum=1,
+        group="Data",
+        common=True,
     )
     num_train_steps: int = option(
-        125000, "Total number of steps, with those before a restart.", minimum=1
+        125000,
+        "Total number of steps, with those before a restart.",
+        minimum=1,
+        group="Training",
+        common=True,
     )
-    num_warmup_steps: int = option(3125, "Steps of linear warm-up.", minimum=0)
+    num_warmup_steps: int = option(3125, "Steps of linear warm-up.", minimum=0, common=True)
     max_eval_steps: int = option(
-        100, "Maximum number of evaluation steps; 0 for all examples.", minimum=0
+        100,
+        "Maximum number of evaluation steps; 0 for all examples.",
+        minimum=0,
+        group="Evaluation",
     )
     eval_checkpoints: str = option(
         "newest",
@@ -233,7 +267,7 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         choices=("newest", "all"),
     )
     eval_every_steps: int = option(
-        0, "Steps between evaluations during training; 0 for none.", minimum=0
+        0, "Steps between evaluations during training; 0 for none.", minimum=0, common=True
     )
     best_checkpoint_metric: str = option(
         "loss",
@@ -250,7 +284,7 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         ),
     )
     shuffle_buffer_size: int = option(
-        10000, "Examples are shuffled as well as by a buffer of this size.", minimum=1
+        10000, "Examples are shuffled as well as by a buffer of this size.", minimum=1, group="Data"
     )
 
     def check(self) -> None:

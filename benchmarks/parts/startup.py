@@ -62,9 +62,9 @@ def programs() -> Runs:
         began = time.perf_counter()
         done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
         seconds = time.perf_counter() - began
-        # absl's --help exits with code 1, as a module that cannot be imported does.
-        if done.stderr:
-            raise InputError(f"{' '.join(words)}: {done.stderr.strip().splitlines()[-1]}")
+        if done.returncode:
+            reason = (done.stderr.strip() or "no error message").splitlines()[-1]
+            raise InputError(f"{' '.join(words)}: {reason}")
         return {"all": seconds}
 
     runs: Runs = {

@@ -9,7 +9,8 @@ import shlex
 import pytest
 from absl import flags
 
-from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.configs import with_recipe_paths
+from albert_tf.options import define_flags, from_flags
 from tests.conftest import ROOT
 from tests.docs.test_finetuning_recipes import KINDS
 

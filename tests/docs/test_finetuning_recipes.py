@@ -9,7 +9,8 @@ import pytest
 from absl import flags
 
 from albert_tf.config import AlbertConfig
-from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.configs import with_recipe_paths
+from albert_tf.options import define_flags, from_flags
 from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
 from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.glue.tasks import GLUE

@@ -10,8 +10,9 @@ import pytest
 from absl import flags
 
 from albert_tf.config import AlbertConfig
+from albert_tf.configs import with_recipe_paths
 from albert_tf.hardware.slices import GIB, parse_slice
-from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.options import define_flags, from_flags
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT
 

@@ -54,27 +54,37 @@ class ClassificationOptions(FineTuningOptions):
         "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, all for all of "
         "GLUE, or table for your own files; by default that of the model in --output_dir, else "
         "table.",
+        group="Data",
+        common=True,
     )
     data_dir: str | None = option(
         None,
         "Folder of CLUE (tnews/train.json, ...), or of GLUE as published (CoLA/train.tsv, ...) or "
         "as on the Hugging Face Hub, from which GLUE is taken by default; may be "
         "hf://datasets/ORGANIZATION/NAME.",
+        common=True,
     )
     submission: bool = option(
-        False, "Whether --do_predict also writes the file that the server of GLUE or CLUE accepts."
+        False,
+        "Whether --do_predict also writes the file that the server of GLUE or CLUE accepts.",
+        group="Evaluation",
     )
 
     train_file: str | None = option(
         None,
         "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx; may be "
         "hf://datasets/ORGANIZATION/NAME/FILE.",
+        group="Data",
+        common=True,
     )
-    eval_file: str | None = option(None, "Table to evaluate on, with the same columns.")
+    eval_file: str | None = option(
+        None, "Table to evaluate on, with the same columns.", common=True
+    )
     predict_file: str | None = option(
         None,
         "Table to predict; the label column is optional. - for lines of standard input: one text "
         "each, or two separated by a tab.",
+        common=True,
     )
     class_files: tuple[str, ...] = option(
         (), "Instead of --train_file: one file per label, named after it; comma-separated."
@@ -88,16 +98,19 @@ class ClassificationOptions(FineTuningOptions):
         None,
         "Column of the text; by default as when the model in --output_dir was trained, else text, "
         "or 1 with --noheader.",
+        common=True,
     )
     text_pair_column: str | None = option(
         None,
         "Column of the second text, for pairs of texts; by default as when the model in "
         "--output_dir was trained.",
+        common=True,
     )
     label_column: str | None = option(
         None,
         "Column of the label; by default as when the model in --output_dir was trained, else "
         "label, or 2 with --noheader.",
+        common=True,
     )
     id_column: str | None = option(None, "Column that identifies rows in predictions.")
     regression: bool = option(

@@ -60,20 +60,29 @@ class MultipleChoiceOptions(FineTuningOptions):
         None,
         "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines; by default "
         "that of the model in --output_dir, else race.",
+        group="Data",
+        common=True,
     )
     data_dir: str | None = option(
         None,
         "Folder of RACE, as published (RACE/{train,dev,test}/{middle,high}/*.txt) or as on the "
         "Hugging Face Hub, from which it is taken by default; may be "
         "hf://datasets/ORGANIZATION/NAME. With --task_name=c3, of CLUE (c3/d-train.json, ...).",
+        common=True,
     )
     submission: bool = option(
-        False, "With --task_name=c3: whether --do_predict also writes the file for CLUE's server."
+        False,
+        "With --task_name=c3: whether --do_predict also writes the file for CLUE's server.",
+        group="Evaluation",
     )
-    train_file: str | None = option(None, "With --task_name=json: JSON lines to train on.")
-    eval_file: str | None = option(None, "With --task_name=json: JSON lines to evaluate on.")
+    train_file: str | None = option(
+        None, "With --task_name=json: JSON lines to train on.", group="Data", common=True
+    )
+    eval_file: str | None = option(
+        None, "With --task_name=json: JSON lines to evaluate on.", common=True
+    )
     predict_file: str | None = option(
-        None, "With --task_name=json: JSON lines to predict; answers are optional."
+        None, "With --task_name=json: JSON lines to predict; answers are optional.", common=True
     )
     high_only: bool = option(False, "Only the high school questions of RACE.")
     middle_only: bool = option(False, "Only the middle school questions of RACE.")

@@ -99,26 +99,34 @@ class QuestionAnsweringOptions(FineTuningOptions):
         None,
         "squad (1.1) or squad_v2 (2.0): provides the files that --train_file and --predict_file do "
         "not name, from --data_dir or the Hugging Face Hub.",
+        group="Data",
+        common=True,
     )
     data_dir: str | None = option(
         None,
         "With --task_name: folder with the files of SQuAD, as published or as on the Hub; may be "
         "hf://datasets/ORGANIZATION/NAME.",
+        common=True,
     )
     train_file: str | None = option(
-        None, "SQuAD file to train on: .json, .parquet, or hf://datasets/ORGANIZATION/NAME/FILE."
+        None,
+        "SQuAD file to train on: .json, .parquet, or hf://datasets/ORGANIZATION/NAME/FILE.",
+        common=True,
     )
     predict_file: str | None = option(
-        None, "SQuAD file to predict, and to evaluate on if it contains the answers."
+        None, "SQuAD file to predict, and to evaluate on if it contains the answers.", common=True
     )
     version_2_with_negative: bool | None = option(
-        None, "Whether questions may have no answer (SQuAD 2.0); by default derived from the files."
+        None,
+        "Whether questions may have no answer (SQuAD 2.0); by default derived from the files.",
+        common=True,
     )
     squad_head: str = option(
         "auto",
         "span: start and end independently, like the original for 1.1; conditional: the end given "
         "the start, and whether there is an answer, like the original for 2.0; auto: by version.",
         choices=("auto", *HEAD_NAMES),
+        group="Model",
     )
     answer_metric: str = option(
         "auto",
@@ -126,6 +134,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
         "characters, as CMRC 2018's; characters: those of any script without spaces; auto: by the "
         "scripts of the answers.",
         choices=("auto", *METRIC_NAMES),
+        group="Evaluation",
     )
     max_seq_length: int = option(
         None,
@@ -138,6 +147,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
         "Tokens from the start of one window of a long context to the start of the next; by "
         "default that of the model in --output_dir, else 128.",
         minimum=1,
+        group="Data",
     )
     max_query_length: int = option(
         None,
@@ -157,10 +167,12 @@ class QuestionAnsweringOptions(FineTuningOptions):
         -1, "Steps of linear warm-up; -1: from --warmup_proportion.", minimum=-1
     )
     dropout_prob: float | None = option(
-        None, "The original's name for --classifier_dropout.", minimum=0, below=1
+        None, "The original's name for --classifier_dropout.", minimum=0, below=1, group="Model"
     )
 
-    n_best_size: int = option(20, "Answers per question in nbest_predictions.json.", minimum=1)
+    n_best_size: int = option(
+        20, "Answers per question in nbest_predictions.json.", minimum=1, group="Evaluation"
+    )
     max_answer_length: int = option(
         None,
         "Maximum tokens in an answer; by default that of the model in --output_dir, else 30.",
@@ -184,7 +196,9 @@ class QuestionAnsweringOptions(FineTuningOptions):
         "F1 in --do_eval, or in the last evaluation of the model in the folder.",
     )
 
-    train_feature_file: str | None = option(None, "Ignored: features are computed in memory.")
+    train_feature_file: str | None = option(
+        None, "Ignored: features are computed in memory.", group="Advanced"
+    )
     predict_feature_file: str | None = option(None, "Ignored: features are computed in memory.")
     predict_feature_left_file: str | None = option(None, "Ignored: as above.")
 

@@ -98,23 +98,28 @@ class TaggingOptions(FineTuningOptions):
         None,
         "conll2003, msra_ner or cluener: provides the files that --train_file, --eval_file and "
         "--predict_file do not name, from --data_dir or the Hugging Face Hub.",
+        group="Data",
+        common=True,
     )
     data_dir: str | None = option(
         None,
         "With --task_name: folder of the data set, or the one that contains it; may be "
         "hf://datasets/ORGANIZATION/NAME.",
+        common=True,
     )
     train_file: str | None = option(
         None,
         "File to train on: columns with a word and its tag (CoNLL), JSON lines (.json, .jsonl) "
         "with tokens and tags or a text and its entities, or .parquet; also "
         "hf://datasets/ORGANIZATION/NAME/FILE.",
+        common=True,
     )
-    eval_file: str | None = option(None, "File to evaluate on, in one of these forms.")
+    eval_file: str | None = option(None, "File to evaluate on, in one of these forms.", common=True)
     predict_file: str | None = option(
         None,
         "File to predict, for which tags are optional; - for raw texts on standard input, one a "
         "line.",
+        common=True,
     )
     word_column: int = option(
         None,
@@ -130,7 +135,9 @@ class TaggingOptions(FineTuningOptions):
         (), "The tags that numbers in JSON lines stand for, in their order, such as O,B-PER,I-PER."
     )
     submission: bool = option(
-        False, "With --task_name=cluener: whether --do_predict also writes the file for its server."
+        False,
+        "With --task_name=cluener: whether --do_predict also writes the file for its server.",
+        group="Evaluation",
     )
 
     def check(self) -> None:

@@ -23,11 +23,12 @@ from albert_tf import configs
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, Stopped
 from albert_tf.files import exists, file_identity, is_folder, read_json, write_text
+from albert_tf.flag_parsing import parse_flags
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
-from albert_tf.options import define_flags, from_flags, parse_flags, with_recipe_paths
+from albert_tf.options import define_flags, from_flags
 from albert_tf.report.sections import text_table
 from albert_tf.tasks.classification.glue.results import (
     PAGE_FILE,
@@ -180,7 +181,7 @@ def _job(
 def _parsed(words: Sequence[str]) -> ClassificationOptions:
     values = flags.FlagValues()
     define_flags(ClassificationOptions, values)
-    parse_flags(with_recipe_paths([sys.argv[0], *words]), values)
+    parse_flags(configs.with_recipe_paths([sys.argv[0], *words]), values)
     return from_flags(ClassificationOptions, values)
 
 
