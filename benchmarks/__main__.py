@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import signal
 import sys
 import time
 
+from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
 from albert_tf.options import check_limits, command, option
@@ -54,6 +54,7 @@ class Options:
     albert_config_file: str = option(Suite.albert_config_file, "The model on that slice.")
 
 
+@stoppable()
 def run(options: Options) -> None:
     if options.list:
         for name, what in PARTS.items():
@@ -68,8 +69,6 @@ def run(options: Options) -> None:
     partial = options.quick or options.works
     folder = options.results or ("build/benchmarks" if partial else "benchmarks/results")
     make_folder(folder, "results")
-    # Paused processes would survive if this one were killed without unwinding.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     suite = Suite(
         repeats=options.repeats or (2 if options.quick else 5),
         quick=options.quick,

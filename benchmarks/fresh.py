@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from albert_tf.children import run_child
 from albert_tf.errors import InputError
 
 
@@ -201,7 +202,8 @@ def run_quietly(words: list[str], variables: Mapping[str, str] | None = None) ->
         InputError: If it fails; the message contains the last line of its error output.
     """
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **(variables or {})}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = run_child(words, text=True, env=environment, **pipes)
     if done.returncode:
         message = (done.stderr.strip() or "no error message").splitlines()[-1]
         raise InputError(

@@ -16,11 +16,11 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
 
+from albert_tf.children import child
 from albert_tf.errors import InputError
 from albert_tf.options import command, option
 from benchmarks import corpus
@@ -66,16 +66,17 @@ def train(folder: str, records: str, length: int, batch: int, micro: int, steps:
         "--iterations_per_loop=1",
     ]
     log = os.path.join(folder, "log")
-    with open(log, "w", encoding="utf-8") as file:
-        process = subprocess.Popen([sys.executable, *words], stdout=file, stderr=file)
     started, peak = time.monotonic(), 0.0
-    while process.poll() is None:
-        peak = max(peak, _peak_gib(process.pid))
-        if minutes is not None and time.monotonic() - started > 60 * minutes:
-            process.kill()
-            process.wait()
-            return peak, []
-        time.sleep(0.2)
+    with (
+        open(log, "w", encoding="utf-8") as file,
+        child([sys.executable, *words], stdout=file, stderr=file) as process,
+    ):
+        while process.poll() is None:
+            peak = max(peak, _peak_gib(process.pid))
+            if minutes is not None and time.monotonic() - started > 60 * minutes:
+                process.kill()
+                return peak, []
+            time.sleep(0.2)
     if process.returncode:
         with open(log, encoding="utf-8") as file:
             raise InputError(f"run_pretraining.py: {_reason(file.read().splitlines())}")

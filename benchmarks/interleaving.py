@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 
+from albert_tf.children import child
 from albert_tf.errors import InputError
 from benchmarks.implementations.workload import Workload
 
@@ -80,7 +81,7 @@ class Implementation:
         self.device: dict = {}
         # A file instead of a pipe, which nothing would read and which would block when full.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
+        started = child(
             [
                 *(sys.executable, "-m", "benchmarks.implementations", name),
                 json.dumps(dataclasses.asdict(workload)),
@@ -90,7 +91,10 @@ class Implementation:
             stderr=self._stderr if "BENCH_STDERR" not in os.environ else None,
             text=True,
         )
-        self._answer()
+        with contextlib.ExitStack() as stack:
+            self._process = stack.enter_context(started)
+            self._answer()
+            self._ending = stack.pop_all()
 
     def __enter__(self) -> Implementation:
         return self
@@ -98,6 +102,7 @@ class Implementation:
     def __exit__(self, *error) -> None:
         self._process.kill()
         self._process.communicate()
+        self._ending.close()
         self._stderr.close()
 
     def run(self, steps: int) -> float:

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from albert_tf.children import child
 from albert_tf.options import command, option
 
 # Seconds of work on a gigabyte after which a command is killed; each needs three times as long.
@@ -96,25 +97,25 @@ def run_command(words: list[str], folder: pathlib.Path, kill_after: list[float])
     measured = Measured()
     for limit in [*kill_after, float("inf")]:
         start = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-m", *words], stdout=subprocess.DEVNULL, start_new_session=True
-        )
-        while process.poll() is None and time.monotonic() - start < limit:
-            for pid, memory in _memory_of_session(process.pid):
-                if pid == process.pid:
-                    measured.main = max(measured.main, memory)
-                else:
-                    measured.worker = max(measured.worker, memory)
-            work = sum(_megabytes(hidden) for hidden in folder.glob(".*"))
-            measured.work = max(measured.work, work)
-            time.sleep(_SECONDS_BETWEEN_SAMPLES)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        elif process.returncode:
-            raise SystemExit(f"{' '.join(words)} exited with {process.returncode}")
-        elif limit != float("inf"):
-            print(f"{words[0]} ended before it was killed, after {time.monotonic() - start:.0f} s")
+        with child([sys.executable, "-m", *words], stdout=subprocess.DEVNULL) as process:
+            while process.poll() is None and time.monotonic() - start < limit:
+                for pid, memory in _memory_of_session(process.pid):
+                    if pid == process.pid:
+                        measured.main = max(measured.main, memory)
+                    else:
+                        measured.worker = max(measured.worker, memory)
+                work = sum(_megabytes(hidden) for hidden in folder.glob(".*"))
+                measured.work = max(measured.work, work)
+                time.sleep(_SECONDS_BETWEEN_SAMPLES)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            elif process.returncode:
+                raise SystemExit(f"{' '.join(words)} exited with {process.returncode}")
+            elif limit != float("inf"):
+                print(
+                    f"{words[0]} ended before it was killed, after {time.monotonic() - start:.0f} s"
+                )
         measured.seconds += time.monotonic() - start
     return measured
 

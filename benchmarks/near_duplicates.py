@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ import time
 if os.environ.get("PEER") != "datatrove":
     import numpy as np
 
+    from albert_tf.children import run_child
     from albert_tf.options import command, option
     from data_prep.document_store import DocumentStore
     from data_prep.near_duplicates import find_near_duplicates, signature
@@ -59,11 +59,10 @@ def run(options: Options) -> None:
             rate = megabytes / (time.perf_counter() - start)
             print(f"albert_tf: {rate:.2f} MB/s, {len(texts) - kept:,} left out")
             if options.peer_python:
-                subprocess.run(
+                run_child(
                     [options.peer_python, os.path.abspath(__file__), path],
                     env=os.environ | {"PEER": "datatrove"},
-                    check=True,
-                )
+                ).check_returncode()
 
 
 def _print_precision_and_recall() -> None:

@@ -17,12 +17,12 @@ import json
 import os
 import pathlib
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
 from albert_tf.locks import folder_of_one
@@ -84,6 +84,7 @@ class Options:
         return {name: value for name, _, value in pairs}
 
 
+@stoppable("stopped; rerun the same command to resume")
 def run(options: Options) -> None:
     options.check()
     studies = {pathlib.Path(name).stem: find_study(name) for name in options.studies}
@@ -100,7 +101,6 @@ def run(options: Options) -> None:
             Corpus(options.input_file, options.format, options.eval_fraction),
             threads,
         )
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             if trains:
                 print("preparing text and vocabulary", flush=True)

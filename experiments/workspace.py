@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from albert_tf.children import child, end
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, replacing, sha256_of, write_text
 from experiments.scales import Scale
@@ -140,17 +141,17 @@ class Workspace:
         with open(log, "a", encoding="utf-8") as output:
             output.write(f"$ python {' '.join(words)}\n")
             output.flush()
-            process = subprocess.Popen(
+            with child(
                 [sys.executable, *words],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **limits},
-            )
-            self._running[process] = log
-            if self._stopped:
-                process.terminate()
-            code = process.wait()
-            del self._running[process]
+            ) as process:
+                self._running[process] = log
+                if self._stopped:
+                    end(process)
+                code = process.wait()
+                del self._running[process]
         if code:
             program = words[1] if words[0] == "-m" else words[0]
             raise InputError(f"{program} failed ({last_line(log)}); see {log}")
@@ -163,11 +164,8 @@ class Workspace:
     def stop(self) -> None:
         """End the commands that are running; what they have saved stays."""
         self._stopped = True
-        running = list(self._running)
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait()
+        for process in list(self._running):
+            end(process)
 
 
 def beginning(source: pathlib.Path, target: pathlib.Path, share: float) -> pathlib.Path:

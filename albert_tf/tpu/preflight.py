@@ -19,6 +19,7 @@ import time
 import weakref
 from collections.abc import Iterator
 
+from albert_tf.children import child
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.hardware.precision import tpu_precision
@@ -117,24 +118,22 @@ class Compiler:
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         started = time.monotonic()
         with tempfile.TemporaryFile("w+") as errors:
-            process = subprocess.Popen(
+            with child(
                 [sys.executable, "-m", f"albert_tf.tpu.{module}", *arguments],
                 env=environment,
                 stdout=errors,
                 stderr=subprocess.STDOUT,
-            )
-            try:
-                while process.poll() is None:
-                    past = time.monotonic() - started
-                    if past > seconds:
-                        return f"not done after {duration(past)} (--compile_minutes)"
-                    self.line.update(what, duration(past))
-                    time.sleep(0.2)
-            finally:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
-                self.line.clear()
+            ) as process:
+                try:
+                    while process.poll() is None:
+                        past = time.monotonic() - started
+                        if past > seconds:
+                            process.kill()
+                            return f"not done after {duration(past)} (--compile_minutes)"
+                        self.line.update(what, duration(past))
+                        time.sleep(0.2)
+                finally:
+                    self.line.clear()
             if process.returncode == 0:
                 return None
             errors.seek(0)

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from albert_tf.children import run_child
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from benchmarks import corpus, fresh
@@ -60,7 +61,8 @@ def programs() -> Runs:
 
     def whole(*words: str) -> Parts:
         began = time.perf_counter()
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        done = run_child([sys.executable, *words], text=True, **pipes)
         seconds = time.perf_counter() - began
         if done.returncode:
             reason = (done.stderr.strip() or "no error message").splitlines()[-1]

@@ -19,6 +19,7 @@ from collections import Counter
 import numpy as np
 import sentencepiece
 
+from albert_tf.children import run_child
 from albert_tf.input.masking import derive_seeds, draw_masks
 from benchmarks import corpus
 from benchmarks.comparison import Suite
@@ -249,7 +250,8 @@ def run_command(*words: str) -> tuple[float, float]:
     """Run `python -m data_prep...`; return seconds, and MB of its largest process."""
     # A process starts out with the memory of the one that starts it, hence a small one between.
     measure = [sys.executable, "-c", _MEASURE, sys.executable, "-m", *words]
-    done = subprocess.run(measure, stdout=subprocess.PIPE, check=True, text=True)
+    done = run_child(measure, stdout=subprocess.PIPE, text=True)
+    done.check_returncode()
     seconds, kilobytes = done.stdout.split()[-2:]
     return float(seconds), float(kilobytes) / 1024
 

@@ -12,10 +12,10 @@ import hashlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 import time
 
+from albert_tf.children import child, stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, remove, write_text
 from albert_tf.options import command, option
@@ -30,6 +30,7 @@ class DemoOptions:
     output_dir: str = option("demo", "Folder for all output.")
 
 
+@stoppable("stopped; rerun the same command to resume")
 def run(options: DemoOptions) -> None:
     if options.corpus and not os.path.isdir(options.corpus):
         raise InputError(f"`corpus`={options.corpus}: no such folder of .txt files")
@@ -127,9 +128,9 @@ def _run_commands(commands: list[list[str]]) -> dict:
     peak = 0
     for words in commands:
         print(f"      $ python {shlex.join(words)}", flush=True)
-        process = subprocess.Popen([sys.executable, *words])
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        with child([sys.executable, *words]) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             sys.exit(process.returncode if process.returncode > 0 else 1)
         peak = max(peak, usage.ru_maxrss)

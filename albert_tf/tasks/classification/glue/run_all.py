@@ -12,14 +12,14 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import flags
 
 from albert_tf import configs
+from albert_tf.children import child, stoppable
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, Stopped
 from albert_tf.files import exists, file_identity, is_folder, read_json, write_text
@@ -48,7 +48,6 @@ FINISHED_FILE = "glue.json"
 
 # Evaluated with the model of MNLI; the original's own names for parts of others.
 _OF_MNLI = ("AX", "MisMNLI")
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOPPED = {128 + number: number for number in (signal.SIGTERM, signal.SIGINT)}
 
 
@@ -196,11 +195,11 @@ def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
             logger.info("already finished")
             continue
         sys.stdout.flush()
-        code = _exit_code([sys.executable, sys.argv[0], *job.words])
+        message = f"stopped at {job.name}; rerun the same command to resume"
+        with stoppable(message):
+            code = _exit_code([sys.executable, sys.argv[0], *job.words])
         if code in _STOPPED:
-            raise Stopped(
-                _STOPPED[code], f"stopped at {job.name}; rerun the same command to resume"
-            )
+            raise Stopped(_STOPPED[code], message)
         if code:
             logger.warning("%s failed with exit code %d", job.name, code)
             failed.append(job.name)
@@ -211,24 +210,9 @@ def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
 
 
 def _exit_code(command: list[str]) -> int:
-    """Run a command, to which signals are passed on, and return its exit code."""
-    # In a process group of its own, it gets each signal once, even from a terminal.
-    with subprocess.Popen(command, start_new_session=True) as process, _forwarded(process):
+    """Run a command, which ends with this process, and return its exit code."""
+    with child(command) as process:
         return process.wait()
-
-
-@contextlib.contextmanager
-def _forwarded(process: subprocess.Popen) -> Iterator[None]:
-    """Pass signals on to a process instead of handling them."""
-    previous = {
-        number: signal.signal(number, lambda number, frame: process.send_signal(number))
-        for number in _SIGNALS
-    }
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _pretrained_config(options: ClassificationOptions) -> AlbertConfig | None:

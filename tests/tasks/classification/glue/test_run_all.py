@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 
 import pytest
 
@@ -119,18 +117,6 @@ def test_files_as_on_the_hub(words, ran, tmp_path):
     words = [*words, f"--data_dir={tmp_path}/hub"]
     glue.run_all(parsed(words), words)
     assert [(each.task_name, each.data_dir) for each in ran] == [("RTE", f"{tmp_path}/hub/rte")]
-
-
-def test_signals_reach_the_command():
-    program = (
-        "import os, signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
-        "os.kill(os.getppid(), signal.SIGTERM)\n"
-        "time.sleep(60)\n"
-    )
-    before = signal.getsignal(signal.SIGTERM)
-    assert glue._exit_code([sys.executable, "-c", program]) == 143
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_means_are_compared_over_the_same_tasks():
