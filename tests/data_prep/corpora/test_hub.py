@@ -74,9 +74,10 @@ def test_a_data_set_by_name(folder, tmp_path):
     assert sum(summary["inputs"].values()) == sum(path.stat().st_size for path in folder.iterdir())
 
 
-# Gives up early, after the half minute for which huggingface_hub tries by itself.
+# Gives up early, and after the half minute of waiting of huggingface_hub, a moment here.
 IMPATIENT = (
-    "import runpy; from albert_tf.files import remote; remote.PATIENCE = 1.0;"
+    "import runpy, time; from albert_tf.files import remote; remote.PATIENCE = 1.0;"
+    "sleep = time.sleep; time.sleep = lambda seconds: sleep(min(seconds, 0.1));"
     "runpy.run_module('data_prep.extract_corpus', run_name='__main__')"
 )
 
