@@ -121,20 +121,6 @@ def _few_resamples() -> Iterator[None]:
 
 
 @pytest.fixture
-def plain_graphs() -> Iterator[None]:
-    """Compute without TensorFlow's graph optimizer, a third of the time of a tiny model's tests.
-
-    For tests of what surrounds a model, all of whose computations are in this process.
-    """
-    import tensorflow as tf
-
-    option = "disable_meta_optimizer"
-    tf.config.optimizer.set_experimental_options({option: True})
-    yield
-    tf.config.optimizer.set_experimental_options({option: False})
-
-
-@pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Yield a server with `gs://bucket` for this process, whose outages are over quickly."""
     fsspec = pytest.importorskip("fsspec")

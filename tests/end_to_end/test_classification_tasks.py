@@ -18,7 +18,7 @@ from tests.end_to_end.conftest import results_of
 from tests.support.glue_files import write_task
 from tests.support.workbooks import FILMS, MERGED, write_xls, write_xlsx
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
+pytestmark = pytest.mark.integration
 
 SIZES = {
     "embedding_size": 16,

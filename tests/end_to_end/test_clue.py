@@ -16,7 +16,7 @@ from tests.support.clue_files import (
     write_json,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
+pytestmark = pytest.mark.integration
 
 CONFIG = {
     "embedding_size": 8,

@@ -18,7 +18,7 @@ from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

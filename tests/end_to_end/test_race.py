@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from tests.end_to_end.conftest import LENGTH, call, results_of
 from tests.support.html import read_page
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
+pytestmark = pytest.mark.integration
 
 ANIMALS = ("cat", "dog", "bird", "horse", "fish", "mouse")
 TOOLS = ("saw", "drill", "file", "lathe", "hammer", "pliers")

@@ -17,7 +17,7 @@ from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from tests.end_to_end.conftest import call, flags_of, results_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
+pytestmark = pytest.mark.integration
 
 COLORS = ("red", "blue", "green", "gray", "black", "white")
 THINGS = ("cat", "dog", "house", "tree", "boat", "hat")

@@ -15,7 +15,7 @@ from tests.conftest import JAX_ENVIRONMENT
 from tests.end_to_end.conftest import call, results_of, run
 from tests.support.html import read_page
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("plain_graphs")]
+pytestmark = pytest.mark.integration
 
 # Words by their only tag, of sentences that a tiny model learns at once.
 WORDS = {

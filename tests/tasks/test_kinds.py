@@ -12,7 +12,6 @@ from tests.support.kinds_of_tasks import CASES, check
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("plain_graphs")
 @pytest.mark.parametrize("name", CASES)
 def test_on_tensorflow(tmp_path, name):
     check(tmp_path, name)
