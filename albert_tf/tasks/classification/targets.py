@@ -202,9 +202,7 @@ class OneLabel(Target):
 
     @staticmethod
     def graph_outputs(logits):
-        import tensorflow as tf  # exports have loaded it
-
-        return {"probabilities": tf.nn.softmax(logits), "label": tf.argmax(logits, axis=-1)}
+        return {"probabilities": ops.softmax(logits), "label": ops.argmax(logits, axis=-1)}
 
     def average(self, logits):
         return mean_log_probabilities(logits)
