@@ -80,8 +80,9 @@ def import_orbax() -> types.ModuleType:
 
 @functools.cache
 def _silence_orbax() -> None:
-    """Hide what orbax logs, and what it prints when a write fails, which it raises as well."""
+    """Hide what orbax logs, and what is printed when writes fail: it raises the first error."""
     logging.getLogger("absl").addFilter(_is_not_of_orbax)
+    logging.getLogger("asyncio").addFilter(_is_not_of_tensorstore)
     report = sys.unraisablehook
 
     def report_others(unraisable: sys.UnraisableHookArgs) -> None:
@@ -94,6 +95,12 @@ def _silence_orbax() -> None:
 
 def _is_not_of_orbax(record: logging.LogRecord) -> bool:
     return f"{os.sep}orbax{os.sep}" not in record.pathname
+
+
+def _is_not_of_tensorstore(record: logging.LogRecord) -> bool:
+    # Further writes fail after the first, and nobody retrieves their errors.
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, ValueError) and _STATUS.match(str(error)))
 
 
 def _not_installed(package: str) -> InputError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -206,6 +208,21 @@ def test_orbax_is_asked_for_by_name(converted, monkeypatch):
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
     with pytest.raises(InputError, match=r"^orbax-checkpoint.*pip install 'albert-tf\[jax\]'$"):
         orbax_checkpoints.import_orbax()
+
+
+def test_only_the_first_of_several_failed_writes_is_reported(caplog):
+    async def fail(error):
+        raise error
+
+    async def leave_behind():
+        asyncio.create_task(fail(ValueError("PERMISSION_DENIED: Error writing to gs://bucket")))
+        asyncio.create_task(fail(ValueError("of another library")))
+        await asyncio.sleep(0)
+
+    orbax_checkpoints.import_orbax()
+    asyncio.run(leave_behind())
+    gc.collect()
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["of another library"]
 
 
 ON_JAX = """
