@@ -90,8 +90,8 @@ class TaskKind:
             row of the columns.
         export: the exported graph, a `TaskExport`; "" if there is none.
         export_folder: name of its folder in an export.
-        predict_exported: function(call, columns), as `predict`, by an export: `call(signature,
-            columns)` yields the outputs of a signature for batches of all rows.
+        predict_exported: function(export, columns), as `predict`, by an
+            `albert_tf.prediction.tasks.Export`.
         kept_results: results of an evaluation that belong to the model, whatever the checkpoint.
     """
 

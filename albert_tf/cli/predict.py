@@ -16,12 +16,13 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.options import command
-from albert_tf.prediction.files import check_output, row_writer
+from albert_tf.prediction.files import RowWriter, check_output, row_writer
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.prediction.rows import (
     InputRow,
     columns_of,
     error_of_row,
+    example_rows,
     is_table,
     read_chunks,
 )
@@ -92,8 +93,20 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
             if shows_progress:
                 rate = count / (time.monotonic() - start)
                 progress.update(f"{count:,} rows predicted", f"{rate:,.1f} a second")
+        if not count and options.output_file != STANDARD_STREAM:
+            _write_columns(task, predict, options, writer)
     if shows_progress:
         progress.close()
+
+
+def _write_columns(
+    task: str, predict: Callable[[Columns], Results], options: PredictOptions, writer: RowWriter
+) -> None:
+    """Write the columns of an input without rows and of its results, those of an example."""
+    for row in example_rows(options, PREDICTION_TASKS[task]):
+        columns = columns_of([row], PREDICTION_TASKS[task], options)
+        with contextlib.suppress(InputError):
+            writer.write_columns([_joined(row, rounded(predict(columns)[0]))])
 
 
 def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:

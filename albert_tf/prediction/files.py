@@ -35,6 +35,9 @@ class RowWriter(abc.ABC):
     @abc.abstractmethod
     def write(self, rows: Rows) -> None: ...
 
+    def write_columns(self, rows: Rows) -> None:  # noqa: B027
+        """Write the columns that rows have, once; `write` does so before it writes rows."""
+
     def close(self) -> None:  # noqa: B027
         """Complete the file, which the caller closes."""
 
@@ -57,12 +60,15 @@ class TsvWriter(RowWriter):
     _header: list[str] | None = None
 
     def write(self, rows):
+        self.write_columns(rows)
         for row in rows:
-            if self._header is None:
-                self._header = list(row)
-                self._file.write("\t".join(map(_cell, self._header)) + "\n")
             self._file.write("\t".join(_cell(row[name]) for name in self._header) + "\n")
         self._file.flush()
+
+    def write_columns(self, rows):
+        if self._header is None and rows:
+            self._header = list(rows[0])
+            self._file.write("\t".join(map(_cell, self._header)) + "\n")
 
 
 def _cell(value: Any) -> str:
@@ -87,19 +93,24 @@ class ParquetWriter(RowWriter):
     _schema: Any = None
 
     def write(self, rows):
-        import pyarrow as pa
+        self.write_columns(rows)
+        if rows:
+            self._writer.write_table(self._table(rows))
+
+    def write_columns(self, rows):
         from pyarrow import parquet
 
-        if not rows:
-            return
+        if self._writer is None and rows:
+            self._schema = self._table(rows).schema
+            self._writer = parquet.ParquetWriter(self._file, self._schema)
+
+    def _table(self, rows):
+        import pyarrow as pa
+
         columns = {name: [row[name] for row in rows] for name in rows[0]}
-        table = pa.table(
+        return pa.table(
             {name: _array(name, values, self._schema) for name, values in columns.items()}
         )
-        if self._writer is None:
-            self._schema = table.schema
-            self._writer = parquet.ParquetWriter(self._file, self._schema)
-        self._writer.write_table(table)
 
     def close(self):
         if self._writer is not None:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import parse_json, read_lines
+from albert_tf.files import check_unicode, parse_json, read_lines
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import available_batches
 from albert_tf.prediction.options import PredictOptions
-from albert_tf.tasks.classification.readers import TABLE_FORMATS, read_rows
+from albert_tf.tasks.classification.readers import TABLE_FORMATS, column_names, read_rows
 
 if TYPE_CHECKING:
     from albert_tf.prediction.tasks import Columns, PredictionTask
@@ -24,6 +24,9 @@ _BATCHES = 32
 _TEXT_FILE = ".txt"
 
 _TYPES = {str: "a text", int: "a whole number", list: "a list of texts"}
+
+# Values of a row that every model reads.
+_EXAMPLES = {str: "a [MASK]", int: 0, list: ["a", "b"]}
 
 # How text models name an item of an argument.
 _ITEM = re.compile(r"`\w+`\[(\d+)\]")
@@ -72,6 +75,22 @@ def _all_rows(options: PredictOptions, task: PredictionTask) -> Iterator[InputRo
             yield InputRow(row.location, row.values)
     else:
         yield from _from_lines(read_lines(path), f"{path}:", 1, task)
+
+
+def example_rows(options: PredictOptions, task: PredictionTask) -> list[InputRow]:
+    """Return what a row of an input that has none may be; some models read one of these only.
+
+    Raises:
+        InputError: If the input is damaged.
+    """
+    path = str(options.input_file)
+    if is_table(path):
+        columns = {name: name for name in task.inputs} | options.columns()
+        values = {columns[name]: _EXAMPLES[type_] for name, type_ in task.inputs.items()}
+        return [InputRow(path, {name: values.get(name, "") for name in column_names(path)})]
+    values = {name: _EXAMPLES[type_] for name, type_ in task.inputs.items()}
+    required = {name: value for name, value in values.items() if name not in task.optional}
+    return [InputRow(path, required), InputRow(path, values)]
 
 
 def is_table(path: str | None) -> bool:
@@ -139,6 +158,8 @@ def _checked(row: InputRow, column: str, type_: type) -> Any:
     is_valid = isinstance(value, type_) and not isinstance(value, bool)
     if not is_valid or (type_ is list and not all(isinstance(each, str) for each in value)):
         raise InputError(f"{row.location}: column {column!r} must contain {_TYPES[type_]}")
+    for text in value if type_ is list else [value] if type_ is str else []:
+        check_unicode(text, row.location)
     return value
 
 

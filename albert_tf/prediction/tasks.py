@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.export.manifest import read_manifest
 from albert_tf.files import exists
 from albert_tf.interop.layout import SAVED_MODEL
 from albert_tf.prediction.options import PredictOptions
@@ -152,28 +153,42 @@ def exported_task(path: str) -> str | None:
     return None
 
 
-def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Results]:
-    """Load the SavedModel of a task.
+class Export:
+    """The SavedModel of a task, which predicts rows in batches.
 
-    Returns:
-        Function(columns) that returns the results of every row.
+    Args:
+        kind: of the task.
+        options: name the folder of the export.
+
+    Attributes:
+        settings: how the model reads texts, by name; {} for an export without `export.json`.
 
     Raises:
-        InputError: If TensorFlow Text is not installed.
+        InputError: If TensorFlow Text is not installed, or the export is damaged.
     """
-    import tensorflow as tf
 
-    from albert_tf.export.graph_tokenizers import tensorflow_text
+    def __init__(self, kind: TaskKind, options: PredictOptions):
+        import tensorflow as tf
 
-    tensorflow_text()  # its operations are in the graph
-    kind = _KINDS[task]
-    model = tf.saved_model.load(os.path.join(options.model, kind.export_folder))
+        from albert_tf.export.graph_tokenizers import tensorflow_text
 
-    def call(signature: str, columns: Columns) -> Iterator[dict[str, np.ndarray]]:
-        count, size = len(next(iter(columns.values()))), options.batch_size
+        tensorflow_text()  # its operations are in the graph
+        self.settings = read_manifest(options.model).get("made_from", {}).get("task") or {}
+        self._model = tf.saved_model.load(os.path.join(options.model, kind.export_folder))
+        self._batch_size = options.batch_size
+
+    def __call__(self, signature: str, columns: Columns) -> Iterator[dict[str, np.ndarray]]:
+        """Yield the outputs of a signature for batches of all rows."""
+        import tensorflow as tf
+
+        count, size = len(next(iter(columns.values()))), self._batch_size
         for start in range(0, count, size):
             part = {name: tf.constant(each[start : start + size]) for name, each in columns.items()}
-            outputs = model.signatures[signature](**part)
+            outputs = self._model.signatures[signature](**part)
             yield {name: value.numpy() for name, value in outputs.items()}
 
-    return functools.partial(kind.load("predict_exported"), call)
+
+def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Results]:
+    """Return a function of columns that returns the results of every row by an `Export`."""
+    kind = _KINDS[task]
+    return functools.partial(kind.load("predict_exported"), Export(kind, options))

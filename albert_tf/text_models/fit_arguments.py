@@ -12,7 +12,8 @@ import keras
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.optimization import OPTIMIZERS, create_optimizer, create_schedule
-from albert_tf.text_models.inputs import check_whole_number
+from albert_tf.options import check_limits, option
+from albert_tf.text_models.inputs import check_number, check_whole_number
 
 # The default of --random_seed.
 SEED = 12345
@@ -37,14 +38,14 @@ class FitArguments:
         verbose: as of `keras.Model.fit`.
     """
 
-    epochs: float | None = None
-    steps: int | None = None
-    batch_size: int | None = None
-    learning_rate: float | None = None
-    warmup_proportion: float | None = None
-    optimizer: Any = "adamw"
-    callbacks: Sequence[keras.callbacks.Callback] = ()
-    seed: int = SEED
+    epochs: float | None = option(None, above=0)
+    steps: int | None = option(None, minimum=1)
+    batch_size: int | None = option(None, minimum=1)
+    learning_rate: float | None = option(None, above=0)
+    warmup_proportion: float | None = option(None, minimum=0, maximum=1)
+    optimizer: Any = option("adamw")
+    callbacks: Sequence[keras.callbacks.Callback] = option(())
+    seed: int = option(SEED, minimum=0)
     verbose: Any = "auto"
 
     @classmethod
@@ -61,13 +62,13 @@ class FitArguments:
         checked = cls(**arguments)
         if checked.epochs is not None and checked.steps is not None:
             raise InputError(f"`steps`={checked.steps} and `epochs`={checked.epochs}: give one")
-        for name, minimum in (("steps", 1), ("batch_size", 1), ("seed", 0)):
+        for name in ("steps", "batch_size", "seed"):
             if getattr(checked, name) is not None:
-                check_whole_number(name, getattr(checked, name), minimum)
-        for name, least in (("epochs", 0), ("learning_rate", 0), ("warmup_proportion", -1)):
-            value = getattr(checked, name)
-            if value is not None and not (isinstance(value, int | float) and value > least):
-                raise InputError(f"`{name}`={value!r}: must be a number above 0")
+                check_whole_number(name, getattr(checked, name))
+        for name in ("epochs", "learning_rate", "warmup_proportion"):
+            if getattr(checked, name) is not None:
+                check_number(name, getattr(checked, name))
+        check_limits(checked)
         if isinstance(checked.optimizer, str) and checked.optimizer not in OPTIMIZERS:
             raise InputError(
                 f"`optimizer`={checked.optimizer}: must be one of {', '.join(OPTIMIZERS)}, or an "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -63,12 +64,19 @@ def check_any(examples: Sequence) -> None:
         raise InputError("there is no example to evaluate on")
 
 
-def check_whole_number(name: str, value: Any, minimum: int) -> None:
-    """Raise InputError if an argument is no whole number or be below the minimum."""
+def check_whole_number(name: str, value: Any, minimum: int | None = None) -> None:
+    """Raise InputError if an argument is no whole number or is below the minimum."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"`{name}`={value!r}: must be a whole number")
-    if value < minimum:
+    if minimum is not None and value < minimum:
         raise InputError(f"`{name}`={value}: must be at least {minimum}")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise InputError if an argument is no finite number."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value)):
+        raise InputError(f"`{name}`={value!r}: must be a number")
 
 
 def shown_value(value: Any) -> str:

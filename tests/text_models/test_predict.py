@@ -16,6 +16,8 @@ from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
 from albert_tf.prediction.files import WRITERS, row_writer
 from albert_tf.prediction.options import PredictOptions
+from albert_tf.tasks.classification import predict as classification
+from albert_tf.tasks.multiple_choice import predict as multiple_choice
 from tests.conftest import ROOT
 from tests.support.models import write_trained
 
@@ -108,6 +110,75 @@ def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monk
 
 
 @pytest.mark.integration
+def test_tables_without_rows_have_the_columns_of_others(models, table, tmp_path):
+    def columns(model: str, path: pathlib.Path, ending: str) -> list[str]:
+        output = tmp_path / f"out{ending}"
+        predict(models / model, input_file=str(path), text_column="review", output_file=str(output))
+        if ending == ".tsv":
+            (header, *_) = output.read_text().splitlines()
+            return header.split("\t")
+        return [str(field) for field in parquet.read_schema(output)]
+
+    empty = tmp_path / "empty.csv"
+    empty.write_text("id,review\n")
+    for model in ("classifier", "encoder"):
+        for ending in (".tsv", ".parquet"):
+            assert columns(model, empty, ending) == columns(model, table, ending)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("")
+    assert columns("pretraining", lines, ".tsv") == ["text", "prediction", "candidates"]
+    empty.write_text("id\n")
+    with pytest.raises(InputError, match=r"^.*empty.csv: no column 'review'; the columns are 'id'"):
+        columns("classifier", empty, ".tsv")
+
+
+class FakeExport:
+    """Scores every text by its length."""
+
+    def __init__(self, **settings):
+        self.settings = settings
+
+    def __call__(self, signature, columns):
+        texts = columns["options"] if "options" in columns else zip(*columns.values(), strict=True)
+        scores = np.exp([[len(text) for text in row] for row in texts])
+        shares = scores / scores.sum(-1, keepdims=True)
+        yield {"probabilities": shares, "labels": np.full(shares.shape, b"a")}
+
+
+def test_an_export_reads_what_its_model_was_trained_on():
+    def predicted(pairs: bool | None, *names: str) -> list[dict]:
+        columns = {name: ["a", "bc"] for name in names}
+        return classification.predict_exported(FakeExport(pairs=pairs), columns)
+
+    for pairs, names in [(None, ["text"]), (None, ["text", "text_pair"]), (False, ["text"])]:
+        assert len(predicted(pairs, *names)) == 2
+    with pytest.raises(InputError, match="^`texts`: the model reads pairs of texts, not single"):
+        predicted(True, "text")
+    with pytest.raises(InputError, match="^`texts`: the model reads single texts, not pairs"):
+        predicted(False, "text", "text_pair")
+
+
+def test_choices_of_an_export_do_not_depend_on_other_questions():
+    def predicted(*options: list[str], **settings) -> list[dict]:
+        columns = {name: ["a"] * len(options) for name in ("question", "context")}
+        return multiple_choice.predict_exported(
+            FakeExport(**settings), {**columns, "options": list(options)}
+        )
+
+    questions = [["a", "bc"], ["a", "b", "c", "d"], ["abc", ""], ["a", "b", "cd"]]
+    together = predicted(*questions, task_name="race")
+    assert [len(each["probabilities"]) for each in together] == [2, 4, 2, 3]
+    for result, question in zip(together, questions, strict=True):
+        (alone,) = predicted(question, task_name="race")
+        assert (result["prediction"], result["option"]) == (alone["prediction"], alone["option"])
+        assert result["probabilities"] == pytest.approx(alone["probabilities"])
+        assert sum(result["probabilities"]) == pytest.approx(1)
+    for wrong, message in [(questions, "a choice is empty"), ([["a"]], "1 choices")]:
+        with pytest.raises(InputError, match=rf"^`options`\[\d\]: {message}"):
+            predicted(*wrong, task_name="json")
+
+
+@pytest.mark.integration
 def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd):
     masks = ["a [MASK] b.", "[MASK] [MASK]"]
     predict(models / "pretraining", text=masks[1], top_k=2)
@@ -145,6 +216,7 @@ def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
             f"`task`=classify: the weights of {encoder} are of kind encoder; must be embed",
         ),
         (tmp_path / "none", {"text": "a"}, f"`model`={tmp_path}/none: "),
+        (encoder, {"text": "a\ud800"}, "`text`: contains \\ud800, half of a surrogate pair"),
     ]:
         with pytest.raises(InputError) as error:
             predict(model, **flags)

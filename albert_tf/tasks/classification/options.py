@@ -12,6 +12,9 @@ from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option, seed_option
 from albert_tf.tasks.classification import KIND
 
+# What a classifier reads, without and with pairs; for errors.
+TEXTS = ("single texts", "pairs of texts")
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationSettings(TaskSettings):

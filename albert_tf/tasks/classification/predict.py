@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification.options import TEXTS
 
 
 def predict(model: Any, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
@@ -20,10 +23,13 @@ def predict(model: Any, columns: Mapping[str, list], batch_size: int) -> list[di
     return [_result(row, model.labels, target == "multi_label") for row in rows]
 
 
-def predict_exported(call: Callable, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+def predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
     """Predict the same by an export."""
+    pairs, trained_on_pairs = "text_pair" in columns, export.settings.get("pairs")
+    if trained_on_pairs not in (None, pairs):
+        raise InputError(f"`texts`: the model reads {TEXTS[trained_on_pairs]}, not {TEXTS[pairs]}")
     results: list[dict[str, Any]] = []
-    for outputs in call("pair" if "text_pair" in columns else "single", columns):
+    for outputs in export("pair" if pairs else "single", columns):
         if "value" in outputs:
             results += [{"prediction": value} for value in outputs["value"]]
             continue

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import parquet_rows, parse_json, read_lines
+from albert_tf.files import open_parquet, parquet_rows, parse_json, read_lines
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -145,6 +145,18 @@ def read_rows(
         if row.problem:
             raise InputError(f"{row.location}: {row.problem}")
         yield row
+
+
+def column_names(path: str) -> list[str]:
+    """Return the names of the columns of a table that has no rows.
+
+    Raises:
+        InputError: As of `read_rows`.
+    """
+    if path.lower().endswith(".parquet"):
+        with open_parquet(path) as table:
+            return table.schema_arrow.names
+    return [name for row in read_rows(path, ()) for name in row.values.values()]
 
 
 def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]:

@@ -28,7 +28,11 @@ from albert_tf.tasks.classification.datasets import (
     Example,
     RowSet,
 )
-from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
+from albert_tf.tasks.classification.options import (
+    TEXTS,
+    ClassificationOptions,
+    ClassificationSettings,
+)
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, hold_out
 from albert_tf.tasks.classification.targets import TARGETS, Target
@@ -167,10 +171,9 @@ class ClassificationTask(FineTuningTask):
         pairs = self.dataset.pairs
         # That it is for another target is reported first.
         if saved and saved.kind == self.dataset.target and saved.pairs not in (None, pairs):
-            kinds = ("single texts", "pairs of texts")
             raise InputError(
                 f"`output_dir`={self.options.output_dir}: contains a model for "
-                f"{kinds[saved.pairs]}, not for {kinds[pairs]}"
+                f"{TEXTS[saved.pairs]}, not for {TEXTS[pairs]}"
             )
         return restore(self.dataset, saved, labels) if saved or labels else None
 

@@ -15,7 +15,7 @@ from albert_tf.files import exists, read_json
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import Example, normalized_label
-from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.classification.options import TEXTS, ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
@@ -257,9 +257,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
             check_same_length(rows, values, "labels", "texts")
             values = [self._label_of(value, f"`labels`[{n}]") for n, value in enumerate(values)]
         if rows and self._pairs not in (None, rows[0][1] is not None):
-            kinds = ("single texts", "pairs of texts")
             raise InputError(
-                f"`texts`: the model reads {kinds[self._pairs]}, not {kinds[not self._pairs]}"
+                f"`texts`: the model reads {TEXTS[self._pairs]}, not {TEXTS[not self._pairs]}"
             )
         return [
             Example(f"`labels`:{number}", text, pair, label)

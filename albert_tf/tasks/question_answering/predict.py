@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -12,10 +12,10 @@ def predict(model: Any, columns: Mapping[str, list], batch_size: int) -> list[di
     return [_result(each.text, each.start, each.end, each.score) for each in answers]
 
 
-def predict_exported(call: Callable, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+def predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
     """Answer the same by an export."""
     results = []
-    for outputs in call("serving_default", columns):
+    for outputs in export("serving_default", columns):
         names = ("answer", "start", "end", "score")
         for text, start, end, score in zip(*(outputs[name] for name in names), strict=True):
             # In an export, no answer is at -1; in `QuestionAnswerer`, at 0.
