@@ -46,7 +46,7 @@ class FitArguments:
     optimizer: Any = option("adamw")
     callbacks: Sequence[keras.callbacks.Callback] = option(())
     seed: int = option(SEED, minimum=0)
-    verbose: Any = "auto"
+    verbose: Any = option("auto")
 
     @classmethod
     def checked(cls, arguments: Mapping[str, Any]) -> FitArguments:

@@ -142,6 +142,7 @@ class Tokenizer(abc.ABC):
 
     def tokenize(self, text: str, special_symbols: bool = False) -> list[str]:
         """Return the subwords of a text as strings; `special_symbols` as for `encode`."""
+        check_unicode(text, "`text`")
         tokens: list[str] = []
         for part in self._parts(text, special_symbols):
             tokens += [part.text] if part.symbol is not None else self._tokenize(part)

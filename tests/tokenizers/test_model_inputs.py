@@ -123,6 +123,8 @@ def test_half_of_a_surrogate_pair_is_named(tokenizer):
     message = r"^`texts`\[1\]: contains \\ud83d, half of a surrogate pair$"
     with pytest.raises(InputError, match=message):
         tokenizer.encode_batch(["a", "the \ud83d cat"])
+    with pytest.raises(InputError, match=r"^`text`: contains \\ud83d, half of a surrogate pair$"):
+        tokenizer.tokenize("the \ud83d cat")
 
 
 def test_ids_are_decoded_without_control_symbols(tokenizer):

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json
+from albert_tf.files import check_unicode, exists, read_json
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import Example, normalized_label
@@ -305,7 +305,10 @@ def _label_text(value: Any, place: str) -> str:
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, str | bool | int | float):
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
-    return normalized_label(value) if isinstance(value, str) else json.dumps(value)
+    if not isinstance(value, str):
+        return json.dumps(value)
+    check_unicode(value, place)
+    return normalized_label(value)
 
 
 @dataclasses.dataclass(frozen=True)
