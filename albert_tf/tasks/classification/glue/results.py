@@ -35,8 +35,8 @@ PAPER_TEXT = (
     "(version 1, 1.5 million steps) in table 9 of arXiv 1909.11942, medians of several runs"
 )
 
-# Size and version -> development sets, in the README of google-research/albert. Version 1 of xxlarge
-# is the paper's, and has the shape of version 2.
+# Size and version -> development sets, in the README of google-research/albert. Version 1 of
+# xxlarge is the model in `PAPER`, and has the shape of version 2.
 README = {
     ("base", 1): {"MNLI": 81.6, "SST-2": 90.3},
     ("large", 1): {"MNLI": 83.5, "SST-2": 91.7},
