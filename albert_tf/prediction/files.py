@@ -57,7 +57,7 @@ class TsvWriter(RowWriter):
     Texts keep no tabs and line ends, which become spaces. Lists and objects are JSON.
     """
 
-    _header: list[str] | None = None
+    _header: list[str] = []
 
     def write(self, rows):
         self.write_columns(rows)
@@ -66,7 +66,7 @@ class TsvWriter(RowWriter):
         self._file.flush()
 
     def write_columns(self, rows):
-        if self._header is None and rows:
+        if not self._header and rows:
             self._header = list(rows[0])
             self._file.write("\t".join(map(_cell, self._header)) + "\n")
 

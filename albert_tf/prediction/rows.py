@@ -26,7 +26,7 @@ _TEXT_FILE = ".txt"
 _TYPES = {str: "a text", int: "a whole number", list: "a list of texts"}
 
 # Values of a row that every model reads.
-_EXAMPLES = {str: "a [MASK]", int: 0, list: ["a", "b"]}
+_EXAMPLES: dict[type, Any] = {str: "a [MASK]", int: 0, list: ["a", "b"]}
 
 # How text models name an item of an argument.
 _ITEM = re.compile(r"`\w+`\[(\d+)\]")
@@ -85,9 +85,11 @@ def example_rows(options: PredictOptions, task: PredictionTask) -> list[InputRow
     """
     path = str(options.input_file)
     if is_table(path):
-        columns = {name: name for name in task.inputs} | options.columns()
-        values = {columns[name]: _EXAMPLES[type_] for name, type_ in task.inputs.items()}
-        return [InputRow(path, {name: values.get(name, "") for name in column_names(path)})]
+        columns = options.columns()
+        types = {columns.get(name, name): type_ for name, type_ in task.inputs.items()}
+        return [
+            InputRow(path, {name: _EXAMPLES[types.get(name, str)] for name in column_names(path)})
+        ]
     values = {name: _EXAMPLES[type_] for name, type_ in task.inputs.items()}
     required = {name: value for name, value in values.items() if name not in task.optional}
     return [InputRow(path, required), InputRow(path, values)]

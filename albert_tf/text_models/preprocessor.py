@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import shutil
 import sys
-from typing import Any
+import tempfile
+import weakref
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.files import copy_file
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
@@ -56,14 +61,21 @@ class Preprocessor(keras.layers.Layer):
         (2, 16)
     """
 
-    def __init__(self, tokenizer: Tokenizer | str, max_length: int = 128, **kwargs):
+    def __init__(self, tokenizer: Tokenizer | _Saved | str, max_length: int = 128, **kwargs):
         super().__init__(autocast=False, **kwargs)
         check_whole_number("max_length", max_length, MIN_LENGTH)
-        self.tokenizer = Tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self._tokenizer = Tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.max_length = max_length
         self._graph_tokenizer: Any = None
         self.supports_jit = False
         self.built = True
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
+        if isinstance(self._tokenizer, _Saved):
+            self._tokenizer = self._tokenizer.load()
+        return self._tokenizer
 
     def __call__(self, texts, labels=None, sample_weight=None, **kwargs):
         # Keras would turn strings into tensors of its backend, which JAX does not have, and one
@@ -156,11 +168,28 @@ class Preprocessor(keras.layers.Layer):
                 self._graph_tokenizer = graph_tokenizer(self.tokenizer)
         return self._graph_tokenizer
 
+    def save_assets(self, dir_path):
+        """Write the vocabulary into a `.keras` file; Keras calls this."""
+        path = self.tokenizer.path
+        copy_file(path, os.path.join(dir_path, os.path.basename(path)))
+
+    def load_assets(self, dir_path):
+        """Read the vocabulary of a `.keras` file; Keras calls this."""
+        if not os.path.isdir(dir_path):
+            return  # the file is of an earlier version
+        (name,) = os.listdir(dir_path)
+        # Keras deletes its copy; this one lives as long as the tokenizer, and can be saved again.
+        folder = tempfile.mkdtemp()
+        path = os.path.join(folder, name)
+        copy_file(os.path.join(dir_path, name), path)
+        self._tokenizer = Tokenizer.load(path, normalization=self._tokenizer.normalization)
+        weakref.finalize(self._tokenizer, shutil.rmtree, folder, ignore_errors=True)
+
     def get_config(self):
         return {
             **super().get_config(),
-            "vocabulary": self.tokenizer.path,
-            "normalization": dataclasses.asdict(self.tokenizer.normalization),
+            "vocabulary": self._tokenizer.path,
+            "normalization": dataclasses.asdict(self._tokenizer.normalization),
             "max_length": self.max_length,
         }
 
@@ -168,10 +197,17 @@ class Preprocessor(keras.layers.Layer):
     def from_config(cls, config):
         # Earlier versions saved only whether text is lower-cased.
         recorded = config.pop("normalization", {"do_lower_case": config.pop("do_lower_case", None)})
-        tokenizer = Tokenizer.load(
-            config.pop("vocabulary"), normalization=Normalization(**recorded)
-        )
-        return cls(tokenizer, **config)
+        return cls(_Saved(config.pop("vocabulary"), Normalization(**recorded)), **config)
+
+
+class _Saved(NamedTuple):
+    """What a config tells of a tokenizer, which is read when it is needed, unless assets are."""
+
+    path: str
+    normalization: Normalization
+
+    def load(self) -> Tokenizer:
+        return Tokenizer.load(self.path, normalization=self.normalization)
 
 
 def _columns(texts: Any) -> tuple[Any, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -99,6 +102,27 @@ def test_a_model_that_takes_strings(tokenizers, tmp_path, monkeypatch, in_graph)
     np.testing.assert_allclose(
         restored.predict(tf.constant(TEXTS), verbose=0), model(tf.constant(TEXTS)), atol=1e-6
     )
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_keras_file_contains_the_vocabulary(tokenizers, kind, tmp_path):
+    given = tokenizers[kind]
+    path = tmp_path / "moves" / pathlib.Path(given.path).name
+    path.parent.mkdir()
+    shutil.copy(given.path, path)
+    tokenizer = Tokenizer.load(str(path), normalization=given.normalization)
+    strings = keras.Input((), dtype="string")
+    model = keras.Model(strings, Preprocessor(tokenizer, LENGTH)(strings))
+    expected = tokenizer(TEXTS, None, LENGTH, padding="max_length")
+    model.save(tmp_path / "first.keras")
+    clone = keras.models.clone_model(model)
+    check(clone.layers[-1](TEXTS), expected)
+    shutil.rmtree(path.parent)
+    for saved, again in (("first", "second"), ("second", "third")):
+        restored = keras.saving.load_model(tmp_path / f"{saved}.keras")
+        check(restored.layers[-1](TEXTS), expected)
+        restored.save(tmp_path / f"{again}.keras")
 
 
 def test_invalid_arguments_are_named(tokenizers):

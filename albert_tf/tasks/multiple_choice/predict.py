@@ -24,7 +24,7 @@ def predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str,
     for number, options in enumerate(asked):
         checked_choices(f"`options`[{number}]", options, "options", empty=reads_race)
     # Questions with as many options at a time: to a model for RACE, an empty one is an option too.
-    found = {}
+    found: dict[int, Sequence[float]] = {}
     for count in set(map(len, asked)):
         rows = [row for row, options in enumerate(asked) if len(options) == count]
         part = {name: [values[row] for row in rows] for name, values in columns.items()}
