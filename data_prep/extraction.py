@@ -333,7 +333,8 @@ def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
     if path == options.eval_output_file:
         return (
             f"`eval_fraction`={options.eval_fraction}: no document was drawn for {path}; raise "
-            "it, or split long documents with `max_document_sentences`"
+            "it, or hold out parts of documents with `max_document_sentences` and "
+            "`hold_out_parts`"
         )
     if options.max_megabytes and counts.characters:
         return (

@@ -69,6 +69,11 @@ class ExtractionOptions:
         below=1,
         common=True,
     )
+    hold_out_parts: bool = option(
+        False,
+        "Whether the parts of a document that --max_document_sentences splits are held out one by "
+        "one, for corpora of a few long books; otherwise all are, or none.",
+    )
     max_document_sentences: int = option(
         0,
         "Split longer documents into several, between paragraphs; 0: never.",

@@ -117,10 +117,12 @@ def _output_document(
     copies: int,
     options: ExtractionOptions,
 ) -> OutputDocument:
-    name = _tsv_field(document.name) + suffix
+    whole = _tsv_field(document.name)
+    name = whole + suffix
     text = "\n".join(sentences) + "\n"
+    hashed = name if options.hold_out_parts else whole
     held_out = bool(options.eval_output_file) and (
-        document_hash(name, "held out", options.random_seed) < options.eval_fraction
+        document_hash(hashed, "held out", options.random_seed) < options.eval_fraction
     )
     return OutputDocument(
         name,

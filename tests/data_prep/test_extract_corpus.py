@@ -115,6 +115,30 @@ def test_long_documents_are_split_between_paragraphs(tmp_path):
     assert all(name.startswith("book.txt\t") for name in names)
 
 
+@pytest.mark.parametrize("parts", [False, True])
+def test_parts_of_a_document_are_held_out_together_or_one_by_one(parts, tmp_path):
+    paragraphs = "\n\n".join(f"This is paragraph {n}. It has two sentences." for n in range(60))
+    for number in range(12):
+        (tmp_path / f"book{number}.txt").write_text(f"Book {number}.\n\n{paragraphs}")
+    extract_corpus.run(
+        ExtractionOptions(
+            format="books",
+            input_file=(f"{tmp_path}/book*.txt",),
+            output_file=str(tmp_path / "train.txt"),
+            eval_output_file=str(tmp_path / "eval.txt"),
+            eval_fraction=0.3,
+            max_document_sentences=6,
+            hold_out_parts=parts,
+        )
+    )
+    train, held_out = (
+        {line.split("\t")[0] for line in (tmp_path / f"{name}.sources.tsv").open()}
+        for name in ("train", "eval")
+    )
+    assert train | held_out == {f"book{number}.txt" for number in range(12)}
+    assert len(train & held_out) == (12 if parts else 0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
