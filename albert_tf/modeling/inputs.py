@@ -39,6 +39,7 @@ OTHER_IN_BATCHES = frozenset(
         "end_positions",
         "is_impossible",
         "is_real_example",
+        "example_weights",
         "example_number",
     )
 )

@@ -24,10 +24,12 @@ def _correct(logits, labels, kernels: Kernels):
 
 
 def _example_weights(batch):
-    """1 for an example, 0 for padding of the last batch; float32 `[batch]`."""
-    if "is_real_example" in batch:
-        return ops.cast(batch["is_real_example"], "float32")
-    return ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
+    """Return the weight of every example, 0 for padding of the last batch; float32 `[batch]`."""
+    weights = ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
+    for name in ("is_real_example", "example_weights"):
+        if name in batch:
+            weights *= ops.cast(batch[name], "float32")
+    return weights
 
 
 class Objective(abc.ABC):
@@ -38,8 +40,8 @@ class Objective(abc.ABC):
         quantities: names of the sums, each a part followed by "_loss" or "_accuracy".
         losses: the quantities whose means add up to the training loss.
         epsilon: by part, what is added to its weight before a loss is divided by it.
-        labels: what a batch must contain, besides the model's outputs and the optional
-            `is_real_example`, the weight of every example.
+        labels: what a batch must contain, besides the model's outputs. Optional are
+            `is_real_example` and `example_weights` `[batch]`, which weight the examples.
 
     Example:
         >>> class SquaredHinge(albert_tf.Objective):

@@ -211,7 +211,9 @@ class TaskModel(TextModel, Generic[Task]):
         data = keras_data()
         validation_data = None
         if validation:
-            validation_data = data.evaluation(self._set("train", validation).features, length, size)
+            held_out = self._set("train", validation).features
+            held_out.arrays.pop("example_weights", None)  # of training
+            validation_data = data.evaluation(held_out, length, size)
         epochs = Epochs.of(steps, math.ceil(len(train) / size), given.passes)
         model = self.model
         model.encoder.seed_generator.state.assign([given.seed, 0])

@@ -77,6 +77,15 @@ def test_the_loss_is_the_formula_s_mean(case):
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
+def test_the_loss_of_weighted_examples_is_their_weighted_mean(case):
+    objective, batch, logits, per_example = case
+    weights, real = DRAW.uniform(0.1, 3, EXAMPLES).astype("float32"), np.arange(EXAMPLES) < 5
+    expected = np.average(per_example(logits.astype("float64"), batch), weights=weights * real)
+    batch = {**batch, "example_weights": weights, "is_real_example": real.astype("int32")}
+    actual = ops.convert_to_numpy(loss_of(objective, ops.convert_to_tensor(logits), batch))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
 def test_the_gradient_is_that_of_differences(case):
     objective, batch, logits, per_example = case
     wide = logits.astype("float64")

@@ -11,7 +11,7 @@ import random
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -60,6 +60,7 @@ class Case(NamedTuple):
         inputs: the same examples as albert-predict reads them, by name.
         written: reads what the command predicted, as rows of albert-predict with some columns.
         converts: whether a folder in the format of Hugging Face says all that predictions need.
+        fit: what `fit` gets in addition.
     """
 
     kind: TaskKind
@@ -69,6 +70,7 @@ class Case(NamedTuple):
     inputs: dict[str, list]
     written: Callable[[pathlib.Path], list[dict]]
     converts: bool = True
+    fit: Mapping[str, Any] = {}
 
 
 def write_weights(folder: pathlib.Path) -> str:
@@ -115,7 +117,8 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
         ]
 
     files = dict.fromkeys(("train_file", "eval_file", "predict_file"), file) | options
-    return Case(classification.KIND, {}, files, (examples, labels), inputs, written)
+    fit = {"class_weights": "balanced"} if pairs else {}
+    return Case(classification.KIND, {}, files | fit, (examples, labels), inputs, written, fit=fit)
 
 
 def _question_answering(folder: pathlib.Path, version_2: bool) -> Case:
@@ -228,7 +231,7 @@ def check(folder: pathlib.Path, name: str) -> None:
     text_model: type[TaskModel] = case.kind.load("text_model")
     fitted = text_model.from_preset(weights, **settings, **NO_DROPOUT)
     part = tuple(column[:9] for column in case.columns)
-    history = fitted.fit(*case.columns, validation_data=part, **FIT)
+    history = fitted.fit(*case.columns, validation_data=part, **FIT, **case.fit)
     assert "val_loss" in history.history
     trained = text_model.from_preset(str(out))
     check_same_weights(fitted.model, trained.model)

@@ -131,6 +131,13 @@ class ClassificationOptions(FineTuningOptions):
         "With --multi_label: separates the labels of a row; by default as when the model in "
         "--output_dir was trained, else a comma.",
     )
+    class_weights: str | None = option(
+        None,
+        "Weights of the labels in the training loss: balanced, which gives all labels the same "
+        "total weight, or a JSON file {label: weight}, 1 for labels that it does not name.",
+        group="Training",
+        common=True,
+    )
     test_size: float = option(
         0.0, "Share of the training rows held out for evaluation; 0: none.", minimum=0, below=1
     )

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
+from albert_tf.tasks.classification.class_weights import class_weights
 from albert_tf.tasks.classification.datasets import (
     SUBMISSION_FOLDER,
     ClassificationDataset,
@@ -98,8 +99,19 @@ class ClassificationTask(FineTuningTask):
         self.dataset = find_dataset(options)
         self.metric = METRICS[self.dataset.metrics[0]].key
         self.objective = TARGETS[self.dataset.target].objective
+        self.use_class_weights(options.class_weights)
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
         self._learned_target = target
+
+    def use_class_weights(self, weights: str | Mapping[str, float] | None) -> None:
+        """Weight the labels in the training loss; see `class_weights`.
+
+        Raises:
+            InputError: If the task does not have one label per row.
+        """
+        if weights is not None and self.dataset.target != "classification":
+            raise InputError(f"`class_weights`={weights}: needs one label per row")
+        self._class_weights = weights
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -189,7 +201,11 @@ class ClassificationTask(FineTuningTask):
         make = functools.partial(featurize, examples, self.tokenizer, length)
         features = self.cached(split, "text and pair", texts, Features, make)
         if split != "predict":
-            features.arrays[self.target.feature] = self.target.encode(examples)
+            labels = self.target.encode(examples)
+            features.arrays[self.target.feature] = labels
+        if split == "train" and self._class_weights is not None:
+            weights = class_weights(self._class_weights, self.target.labels, labels)
+            features.arrays["example_weights"] = weights[labels]
         return features
 
     def texts(self, examples: Sequence[Example]) -> Iterator[str]:

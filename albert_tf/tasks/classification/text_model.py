@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -139,6 +140,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         texts: Any,
         labels: Any,
         validation_data: tuple[Any, Any] | None = None,
+        class_weights: str | Mapping[Any, float] | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
         """Train the classifier, as run_classifier.py does, with the `fit` of Keras.
@@ -155,6 +157,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
             labels: of each text: a text or a number; for `target="multi_label"` a list of labels,
                 which may be empty. A model without a head learns its labels here, and orders them.
             validation_data: texts and labels to evaluate after every epoch.
+            class_weights: of the labels in the training loss: "balanced", which gives all labels
+                the same total weight, or label -> weight, 1 for labels that it does not contain.
             **arguments: `epochs`, `batch_size`, ..., as described in `FitArguments`.
 
         Returns:
@@ -171,6 +175,12 @@ class TextClassifier(TaskModel[ClassificationTask]):
         self._remember(labels)
         if not self._is_trained(self._preset):
             self._learn(examples)
+        if class_weights is not None and not isinstance(class_weights, str):
+            class_weights = {
+                _label_text(label, "`class_weights`"): weight
+                for label, weight in class_weights.items()
+            }
+        self._known_task().use_class_weights(class_weights)
         return self._fit(examples, held_out, arguments)
 
     def _learn(self, examples: list[Example]) -> None:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.utils import compute_class_weight
 
 from albert_tf.errors import InputError
 from albert_tf.files import parse_json
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.tasks.classification.class_weights import class_weights
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -260,3 +262,36 @@ def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value)
     found, logits = target.baseline(truth)
     assert found == answer
     assert target.score(truth, logits)[key] == pytest.approx(value)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
+def test_balanced_weights_are_scikit_learns(label_ids):
+    ids = np.array([0, 1, 2, 3, *label_ids])
+    weights = class_weights("balanced", "abcd", ids)
+    np.testing.assert_allclose(
+        weights, compute_class_weight("balanced", classes=np.arange(4), y=ids), rtol=1e-6
+    )
+
+
+def test_weights_of_labels_are_given_in_a_file_or_a_mapping(tmp_path):
+    file = tmp_path / "weights.json"
+    file.write_text('{"b": 2.5}')
+    for given_weights in (str(file), {"b": 2.5}):
+        assert class_weights(given_weights, ("a", "b"), np.array([0])).tolist() == [1, 2.5]
+    assert class_weights("balanced", ("a", "b"), np.array([0])).tolist() == [0.5, 0.5]
+    for content, message in [
+        ('{"c": 1}', "'c' is not one of the training labels (a, b)"),
+        ('{"a": 0}', "the weight of 'a' is 0.0; must be above 0"),
+        ('{"a": -1}', "the weight of 'a' is -1.0; must be above 0"),
+    ]:
+        file.write_text(content)
+        with pytest.raises(InputError) as error:
+            class_weights(str(file), ("a", "b"), np.array([0]))
+        assert str(error.value).startswith(f"`class_weights`={file}: ")
+        assert str(error.value).endswith(message)
+    file.write_text('{"a": "x"}')
+    with pytest.raises(InputError, match=rf"^{file}: "):
+        class_weights(str(file), ("a", "b"), np.array([0]))
+    with pytest.raises(InputError, match="none.json: no such file"):
+        class_weights(f"{tmp_path}/none.json", ("a", "b"), np.array([0]))
