@@ -107,19 +107,6 @@ def _console() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _few_resamples() -> Iterator[None]:
-    """Report draw 50 samples for an interval: the usual 1,000 take longer than tests train.
-
-    tests/report/test_intervals.py draws as many as users do.
-    """
-    from albert_tf.report.intervals import bootstrap
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(bootstrap.__kwdefaults__, "resamples", 50)
-        yield
-
-
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Yield a server with `gs://bucket` for this process, whose outages are over quickly."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 from albert_tf.report.intervals import Interval, bootstrap, wilson
+
+# Truth and predictions, and how often each of `[samples, examples]` counts -> `[samples]`.
+OfSamples = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class Metric(NamedTuple):
@@ -18,10 +22,12 @@ class Metric(NamedTuple):
         key: its name in `eval_results.txt`, the same as in the original where that has it.
         compute: computes it from the truth and the predictions: `[examples]` ids or values, or
             `[examples, labels]` of 0 and 1.
+        of_samples: computes the same of many samples of the examples at once, for intervals.
     """
 
     key: str
     compute: Callable[[np.ndarray, np.ndarray], float]
+    of_samples: OfSamples
 
 
 def _of_sklearn(name: str, **arguments: Any) -> Callable[[np.ndarray, np.ndarray], float]:
@@ -49,16 +55,96 @@ def _correlation(name: str) -> Callable[[np.ndarray, np.ndarray], float]:
     return correlation
 
 
+def _matches(truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
+    """Return `[samples, labels]`: correct predictions, labels, and predictions of each label."""
+    if truth.ndim == 1:
+        labels = np.union1d(truth, predicted)
+        truth, predicted = truth[:, None] == labels, predicted[:, None] == labels
+    columns = np.concatenate([truth * predicted, truth, predicted], axis=1)
+    return np.split(counts @ columns.astype(np.float64), 3, axis=1)
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """0 where the whole is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _f1_of_samples(average: str) -> OfSamples:
+    def compute(truth, predicted, counts):
+        if average == "binary":
+            truth, predicted = (truth == 1)[:, None], (predicted == 1)[:, None]
+        correct, labels, found = _matches(truth, predicted, counts)
+        if average == "micro":
+            return _ratio(2 * correct.sum(axis=1), (labels + found).sum(axis=1))
+        f1 = _ratio(2 * correct, labels + found)
+        # As scikit-learn, of the labels that a sample has; of sets of labels, of all.
+        seen = labels + found > 0 if truth.ndim == 1 else np.ones_like(f1)
+        return f1.sum(axis=1) / seen.sum(axis=1)
+
+    return compute
+
+
+def _matthews_of_samples(truth, predicted, counts):
+    correct, labels, found = _matches(truth, predicted, counts)
+    count = counts.sum(axis=1)
+    covariance = correct.sum(axis=1) * count - (labels * found).sum(axis=1)
+    variances = [count**2 - (each**2).sum(axis=1) for each in (labels, found)]
+    return _ratio(covariance, np.sqrt(variances[0] * variances[1]))
+
+
+def _pearson_of_samples(truth, predicted, counts):
+    x, y = truth - truth.mean(), predicted - predicted.mean()
+    mean_x, mean_y, xx, yy, xy = (counts @ np.stack([x, y, x * x, y * y, x * y], -1)).T / len(x)
+    return _correlation_of(xy - mean_x * mean_y, xx, xx - mean_x**2, yy, yy - mean_y**2)
+
+
+def _spearman_of_samples(truth, predicted, counts):
+    x, y = _centered_ranks(truth, counts), _centered_ranks(predicted, counts)
+    xx, yy, xy = (np.einsum("se,se->s", counts * a, b) for a, b in ((x, x), (y, y), (x, y)))
+    return _correlation_of(xy, xx, xx, yy, yy)
+
+
+def _correlation_of(covariance, square_x, variance_x, square_y, variance_y):
+    """0 where one variance is 0 compared with the mean square, but for rounding."""
+    vary = (variance_x > 1e-12 * square_x) & (variance_y > 1e-12 * square_y)
+    return _ratio(covariance, np.sqrt(np.where(vary, variance_x * variance_y, 0)))
+
+
+def _centered_ranks(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return `[samples, examples]`: the ranks in each sample, of equal values their mean."""
+    _, groups = np.unique(values, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(groups.max() + 1))
+    of_group = np.add.reduceat(counts[:, order], starts, axis=1)
+    ranks = np.cumsum(of_group, axis=1) - (of_group + len(values)) / 2
+    return ranks[:, groups]
+
+
+def _mean_of_samples(of_example: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> OfSamples:
+    return lambda truth, predicted, counts: counts @ of_example(truth, predicted) / len(truth)
+
+
+def _is_equal(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    return (truth == predicted).reshape(len(truth), -1).all(axis=1).astype(np.float64)
+
+
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric("eval_accuracy", _of_sklearn("accuracy_score")),
-    "f1": Metric("eval_f1", _f1("binary")),  # of the label 1, as in GLUE
-    "macro_f1": Metric("eval_macro_f1", _f1("macro")),
-    "micro_f1": Metric("eval_micro_f1", _f1("micro")),
-    "exact_match": Metric("eval_exact_match", _of_sklearn("accuracy_score")),
-    "matthew_corr": Metric("matthew_corr", _of_sklearn("matthews_corrcoef")),
-    "pearson": Metric("pearson", _correlation("pearsonr")),
-    "spearman": Metric("spearman", _correlation("spearmanr")),
-    "mse": Metric("MSE", _of_sklearn("mean_squared_error")),
+    "accuracy": Metric("eval_accuracy", _of_sklearn("accuracy_score"), _mean_of_samples(_is_equal)),
+    # Of the label 1, as in GLUE.
+    "f1": Metric("eval_f1", _f1("binary"), _f1_of_samples("binary")),
+    "macro_f1": Metric("eval_macro_f1", _f1("macro"), _f1_of_samples("macro")),
+    "micro_f1": Metric("eval_micro_f1", _f1("micro"), _f1_of_samples("micro")),
+    "exact_match": Metric(
+        "eval_exact_match", _of_sklearn("accuracy_score"), _mean_of_samples(_is_equal)
+    ),
+    "matthew_corr": Metric("matthew_corr", _of_sklearn("matthews_corrcoef"), _matthews_of_samples),
+    "pearson": Metric("pearson", _correlation("pearsonr"), _pearson_of_samples),
+    "spearman": Metric("spearman", _correlation("spearmanr"), _spearman_of_samples),
+    "mse": Metric(
+        "MSE",
+        _of_sklearn("mean_squared_error"),
+        _mean_of_samples(lambda truth, predicted: (truth - predicted) ** 2),
+    ),
 }
 
 
@@ -88,6 +174,6 @@ def intervals_of(
     return {
         METRICS[name].key: wilson((truth == predicted).sum(), len(truth))
         if name == "accuracy"
-        else bootstrap(METRICS[name].compute, truth, predicted)
+        else bootstrap(partial(METRICS[name].of_samples, truth, predicted), len(truth))
         for name in names
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +9,8 @@ import numpy as np
 import scipy
 
 RESAMPLES = 1000
+# Of samples that are computed together: 32 MB.
+_MOST_COUNTS = 1 << 22
 
 
 class Interval(NamedTuple):
@@ -33,24 +34,37 @@ def wilson(right: int, count: int) -> Interval:
 
 
 def bootstrap(
-    statistic: Callable[..., float], *arrays: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
+    statistic: Callable[[np.ndarray], np.ndarray], examples: int, seed: int = 0
 ) -> Interval:
     """Return the bootstrap percentile interval of any statistic of examples.
 
     Args:
-        statistic: function of arrays like `arrays`; samples for which it is NaN are left out.
-        *arrays: `[examples, ...]`, resampled together.
-        resamples: number of samples with replacement.
+        statistic: `[samples, examples]`, how often each sample has each example -> `[samples]`;
+            for a mean, `lambda counts: counts @ values / len(values)`. NaN values are left out.
+        examples: how many there are.
         seed: random seed; the same seed gives the same interval.
     """
     draw = np.random.default_rng(seed)
-    count = len(arrays[0])
-    values = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # for example of samples that lack a label
-        for _ in range(resamples):
-            rows = draw.integers(0, count, count)
-            values.append(float(statistic(*(array[rows] for array in arrays))))
-    values = [value for value in values if np.isfinite(value)]
-    low, high = np.percentile(values, [2.5, 97.5]) if values else (np.nan, np.nan)
-    return Interval(float(low), float(high), f"bootstrap, {resamples} draws")
+    at_once = max(1, min(RESAMPLES, _MOST_COUNTS // examples))
+    values = np.concatenate(
+        [
+            statistic(_counts(draw, min(at_once, RESAMPLES - start), examples))
+            for start in range(0, RESAMPLES, at_once)
+        ]
+    )
+    values = values[np.isfinite(values)]
+    low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
+    return Interval(float(low), float(high), f"bootstrap, {RESAMPLES} draws")
+
+
+def bootstrap_mean(values: np.ndarray) -> Interval:
+    """Return the bootstrap percentile interval of the mean of `values`, `[examples]`."""
+    return bootstrap(lambda counts: counts @ values / len(values), len(values))
+
+
+def _counts(draw: np.random.Generator, samples: int, examples: int) -> np.ndarray:
+    """Return how often each sample with replacement has each example, in float64 for products."""
+    rows = draw.integers(0, examples, (samples, examples))
+    rows += examples * np.arange(samples)[:, None]
+    counts = np.bincount(rows.ravel(), minlength=rows.size)
+    return counts.reshape(rows.shape).astype(np.float64)

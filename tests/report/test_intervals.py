@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.report.intervals import RESAMPLES, bootstrap, wilson
+from albert_tf.finetuning.metrics import METRICS
+from albert_tf.report.intervals import RESAMPLES, bootstrap, bootstrap_mean, wilson
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (1, 1), (3, 7)])
@@ -18,25 +19,52 @@ def test_wilson_by_its_formula(right, count):
     assert interval.high == pytest.approx(middle + half, abs=1e-6)
 
 
-def test_bootstrap_of_a_mean_is_that_of_the_normal_distribution():
+def test_bootstrap_of_a_mean_is_that_of_the_normal_distribution(monkeypatch):
     values = np.random.default_rng(3).normal(5, 2, 400)
-    interval = bootstrap(np.mean, values, resamples=RESAMPLES)
+    interval = bootstrap_mean(values)
     error = 1.96 * values.std() / 20
     assert interval.low == pytest.approx(values.mean() - error, abs=0.04)
     assert interval.high == pytest.approx(values.mean() + error, abs=0.04)
-    assert interval == bootstrap(np.mean, values, resamples=RESAMPLES)
-    assert interval != bootstrap(np.mean, values, resamples=RESAMPLES, seed=1)
-
-
-def test_bootstrap_draws_arrays_together():
-    x = np.random.default_rng(0).normal(size=50)
-    low, high, _ = bootstrap(lambda a, b: np.corrcoef(a, b)[0, 1], x, 2 * x + 1)
-    assert (low, high) == pytest.approx((1, 1))
+    assert interval != bootstrap(lambda counts: counts @ values / 400, 400, seed=1)
+    monkeypatch.setattr("albert_tf.report.intervals._MOST_COUNTS", 400 * 7)
+    assert bootstrap_mean(values)[:2] == pytest.approx(interval[:2]), "in parts"
 
 
 def test_draws_that_are_not_a_number_are_left_out():
-    values = np.array([0.0, 1.0])
     # The mean of the ones alone: nothing where none was drawn.
-    low, high, _ = bootstrap(lambda x: np.nan if x.sum() == 0 else x[x > 0].mean(), values)
+    low, high, _ = bootstrap(lambda counts: np.where(counts[:, 1], 1.0, np.nan), 2)
     assert (low, high) == (1, 1)
-    assert np.isnan(bootstrap(lambda x: np.nan, values).low)
+    assert np.isnan(bootstrap(lambda counts: np.full(len(counts), np.nan), 2).low)
+
+
+def arrays(name, draw):
+    """Return the truth and the predictions of a few examples."""
+    count = draw.integers(2, 12)
+    if name in ("pearson", "spearman", "mse"):  # with ties, and samples of equal values
+        return draw.integers(0, 4, count) / 7, draw.integers(0, 4, count) / 3
+    if name == "f1" or draw.random() < 0.3:
+        return draw.integers(0, 2, (2, count))
+    if name in ("micro_f1", "macro_f1", "exact_match") and draw.random() < 0.5:
+        return draw.integers(0, 2, (2, count, 3))  # sets of labels
+    return draw.integers(0, 4, (2, count))
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.filterwarnings("ignore")  # of samples that lack a label
+def test_metrics_of_many_samples_are_those_of_each(name):
+    draw = np.random.default_rng(4)
+    for _ in range(8):
+        truth, predicted = arrays(name, draw)
+        rows = draw.integers(0, len(truth), (10, len(truth)))
+        counts = np.array([np.bincount(each, minlength=len(truth)) for each in rows], float)
+        np.testing.assert_allclose(
+            METRICS[name].of_samples(truth, predicted, counts),
+            [METRICS[name].compute(truth[each], predicted[each]) for each in rows],
+            atol=1e-12,
+        )
+
+
+def test_samples_are_drawn_with_replacement_one_after_the_other():
+    draw, values = np.random.default_rng(0), np.random.default_rng(1).normal(size=30)
+    means = [values[draw.integers(0, 30, 30)].mean() for _ in range(RESAMPLES)]
+    assert bootstrap_mean(values)[:2] == pytest.approx(np.percentile(means, [2.5, 97.5]))

@@ -24,7 +24,7 @@ from albert_tf.modeling.losses import (
     Objective,
     RegressionObjective,
 )
-from albert_tf.report.intervals import bootstrap
+from albert_tf.report.intervals import bootstrap_mean
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
@@ -134,7 +134,7 @@ class Target(abc.ABC):
         predicted = self.predicted(logits)
         intervals = intervals_of(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
         losses = self.losses(truth, logits).reshape(len(truth), -1).mean(axis=-1)
-        intervals["eval_loss"] = bootstrap(np.mean, losses)
+        intervals["eval_loss"] = bootstrap_mean(losses)
         return self._labeled_sections(
             report,
             ["\n".join(filter(None, (each.text, each.text_pair))) for each in examples.examples],

@@ -8,7 +8,7 @@ import numpy as np
 
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.report.breakdowns import by_group, by_length
-from albert_tf.report.intervals import Interval, bootstrap, wilson
+from albert_tf.report.intervals import Interval, bootstrap_mean, wilson
 from albert_tf.report.sections import Section, Shade, Table, error_section, excerpt
 from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
 
@@ -47,7 +47,7 @@ def _intervals(correct: np.ndarray, groups: np.ndarray, loss: np.ndarray) -> dic
     for group in sorted(set(groups) - {""}):
         of = correct[groups == group]
         intervals[f"eval_accuracy_{group}"] = wilson(of.sum(), len(of))
-    intervals["eval_loss"] = bootstrap(np.mean, loss)
+    intervals["eval_loss"] = bootstrap_mean(loss)
     return intervals
 
 

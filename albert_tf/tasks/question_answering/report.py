@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from albert_tf.report.breakdowns import by_group
-from albert_tf.report.intervals import Interval, bootstrap, wilson
+from albert_tf.report.intervals import Interval, bootstrap_mean, wilson
 from albert_tf.report.sections import Section, error_section, excerpt
 from albert_tf.tasks.question_answering.answers import Prediction
 from albert_tf.tasks.question_answering.metrics import SQUAD, AnswerMetric
@@ -65,7 +65,7 @@ def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Inter
     share = wilson(scores[:, 0].sum(), len(scores))
     return {
         exact_match: share._replace(low=100 * share.low, high=100 * share.high),
-        f1: bootstrap(np.mean, 100 * scores[:, 1]),
+        f1: bootstrap_mean(100 * scores[:, 1]),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -54,14 +55,15 @@ def _intervals(
 ) -> dict[str, Interval]:
     """Of texts drawn with replacement."""
     counts = np.array(
-        [count_matches([true], [found])[""] for true, found in zip(truth, predicted, strict=True)]
+        [count_matches([true], [found])[""] for true, found in zip(truth, predicted, strict=True)],
+        np.float64,
     )
 
-    def statistic(name: str, counts: np.ndarray) -> float:
-        return getattr(Scores(*counts.sum(axis=0)), name)
+    def statistic(name: str, drawn: np.ndarray) -> np.ndarray:
+        return np.array([getattr(Scores(*sums), name) for sums in drawn @ counts])
 
     return {
-        f"eval_{name}": bootstrap(lambda rows, name=name: statistic(name, rows), counts)
+        f"eval_{name}": bootstrap(functools.partial(statistic, name), len(counts))
         for name in ("precision", "recall", "f1")
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -93,7 +95,8 @@ def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     truth, guesses = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1])
     intervals = intervals_of(("accuracy", "matthew_corr"), truth, guesses)
     assert intervals["eval_accuracy"] == wilson(4, 5)
-    assert intervals["matthew_corr"] == bootstrap(METRICS["matthew_corr"].compute, truth, guesses)
+    of_samples = functools.partial(METRICS["matthew_corr"].of_samples, truth, guesses)
+    assert intervals["matthew_corr"] == bootstrap(of_samples, 5)
 
 
 @pytest.mark.integration

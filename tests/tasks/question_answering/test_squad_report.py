@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.report.intervals import bootstrap, wilson
+from albert_tf.report.intervals import bootstrap_mean, wilson
 from albert_tf.tasks.question_answering.answers import Candidate, Prediction
 from albert_tf.tasks.question_answering.metrics import CMRC
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
@@ -54,7 +54,7 @@ def test_results_have_intervals_and_errors_are_sorted():
     interval = errors.intervals["exact_match"]
     assert (interval.low, interval.high) == pytest.approx([100 * x for x in wilson(1, 5)[:2]])
     f1 = 100 * np.array([1, 0.5, 0, 0, 0])
-    assert errors.intervals["f1"] == bootstrap(np.mean, f1)
+    assert errors.intervals["f1"] == bootstrap_mean(f1)
     rows = errors.tables[0].rows
     assert [row[0] for row in rows] == ["wrong?", "none?", "empty?", "half?"]
     assert rows[0][2:] == ("sat", "red (100.0%)", "0.00")
