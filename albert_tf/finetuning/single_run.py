@@ -172,6 +172,7 @@ class FineTuningRun:
             self.options.output_dir,
             self.best,
             self.options.early_stopping_evaluations,
+            self.options,
         )
 
     def choose_checkpoint(self) -> None:

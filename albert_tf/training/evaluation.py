@@ -27,6 +27,7 @@ from albert_tf.interop.adjacent_files import (
 )
 from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.training.log import EventWriter, Row, read_rows, rounded
+from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
 
@@ -146,6 +147,7 @@ class PeriodicEvaluation:
         best: keeps the best checkpoint; None to keep none.
         early_stopping: number of evaluations without a better value of the metric of `best` after
             which training stops; 0 never stops it.
+        options: of the program, recorded for TensorBoard; None to record none.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class PeriodicEvaluation:
         folder: str,
         best: BestCheckpoint | None = None,
         early_stopping: int = 0,
+        options: TrainingOptions | None = None,
     ):
         self.every_steps = every_steps
         self._workers = workers
@@ -163,6 +166,7 @@ class PeriodicEvaluation:
         self._folder = folder
         self._best = best
         self._early_stopping = early_stopping
+        self._options = options
 
     def is_due(self, step: int) -> bool:
         """Return whether the model is evaluated after `step`."""
@@ -180,6 +184,8 @@ class PeriodicEvaluation:
         earlier = [row for row in self._rows() if row["step"] < step]
         rows = [*earlier, {"step": step, **results}]
         with contextlib.closing(EventWriter(f"{self._folder}/eval")) as events:
+            if self._options is not None and not earlier:
+                events.add_command(step, self._options)
             events.add_scalars(step, results)
         write_text(self._path, "".join(f"{json.dumps(row)}\n" for row in rows))
 

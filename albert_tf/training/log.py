@@ -7,16 +7,21 @@ import json
 import logging
 import math
 import os
+import re
 import socket
 import tempfile
+import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
 import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from albert_tf.errors import InputError, StorageUnavailable
@@ -31,7 +36,9 @@ from albert_tf.files import (
 )
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
+from albert_tf.training.command_line import command_line, given_flags
 from albert_tf.training.health import Workload
+from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
 
@@ -53,6 +60,17 @@ _FORMS = {
     "learning_rate": "lr {:.2e}",
     "gradient_norm": "gradient {:.2g}",
 }
+
+# Groups of TensorBoard's curves, by what the names of metrics look like; all others are "quality".
+_GROUPS = {
+    "speed": re.compile(r"\w+_per_second|mfu|input_wait|(\w+_)?seconds|\w+_memory_peak_gib"),
+    "optimizer": re.compile(
+        r"learning_rate|(gradient|parameter)_norm|trust_ratio_\w+|nonfinite_steps"
+    ),
+}
+
+# What training and evaluation put before the names of the same metrics of fine-tuning.
+_PREFIX = re.compile("^(eval|classification|multiple_choice|token_classification)_")
 
 # Share of the time below which waiting for data does not matter.
 _NEGLIGIBLE_WAIT = 0.05
@@ -121,14 +139,24 @@ class TrainingLog:
         first_step: step at which this process starts; records of later steps, written before a
             restart, are dropped from `metrics.jsonl`, since these steps are repeated.
         workload: what a step computes.
+        options: of the program, recorded for TensorBoard; None to record none.
     """
 
-    def __init__(self, folder: str, total_steps: int, first_step: int, workload: Workload):
+    def __init__(
+        self,
+        folder: str,
+        total_steps: int,
+        first_step: int,
+        workload: Workload,
+        options: TrainingOptions | None = None,
+    ):
         self._total = total_steps
         self._workload = workload
         self._skipped = 0
         self._line = ProgressLine()
         self._events = EventWriter(f"{folder}/train")
+        if options is not None:
+            self._events.add_command(first_step, options)
         earlier = lines_up_to(folder, first_step)
         self._file = AppendedFile(
             f"{folder}/{METRICS_FILE}", "".join(f"{line}\n" for line in earlier).encode()
@@ -213,8 +241,16 @@ class TrainingLog:
         self._events.close()
 
 
+def tag_of(name: str) -> str:
+    """Return the name of a metric in TensorBoard, the same for training and evaluation."""
+    for group, names in _GROUPS.items():
+        if names.fullmatch(name):
+            return f"{group}/{name}".replace("examples", "sequences")
+    return f"quality/{_PREFIX.sub('', name)}"
+
+
 class EventWriter:
-    """Writes scalars for TensorBoard to a file of its own in a folder.
+    """Writes scalars, and the command, for TensorBoard to a file of its own in a folder.
 
     TensorBoard's own writer would load TensorFlow for its file system wherever it is installed.
 
@@ -224,6 +260,7 @@ class EventWriter:
 
     def __init__(self, folder: str):
         make_folder(folder, "output_dir")
+        self._folder = folder
         now = time.time()
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
         self._file = AppendedFile(f"{folder}/{name}.{next(_numbers)}.v2")
@@ -231,10 +268,23 @@ class EventWriter:
         self._write(Event(wall_time=now, file_version="brain.Event:2"))
 
     def add_scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Write the values of a step, by name."""
+        """Write the values of a step, by the names of metrics (see `tag_of`)."""
+        tags = {tag_of(n): value for n, value in values.items() if not n.endswith("_weight")}
+        self._add(step, (scalar_pb(tag, value) for tag, value in tags.items()))
+
+    def add_command(self, step: int, options: TrainingOptions) -> None:
+        """Write the command as a text, and the flags that were given as hyperparameters.
+
+        Each folder is a session of its own: TensorBoard averages over those of one trial.
+        """
+        code = textwrap.indent(command_line(options), "    ")  # Markdown's block of code
+        hparams = hparams_pb(given_flags(options), trial_id=self._folder)
+        self._add(step, (text_pb("command", code), hparams))
+
+    def _add(self, step: int, summaries: Iterable[Summary]) -> None:
         now = time.time()
-        for name, value in values.items():
-            self._write(Event(wall_time=now, step=step, summary=scalar_pb(name, value)))
+        for summary in summaries:
+            self._write(Event(wall_time=now, step=step, summary=summary))
         self._writer.flush()
 
     def sync(self) -> None:

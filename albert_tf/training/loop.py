@@ -81,7 +81,7 @@ def train(
     with StopSignals() as signals, contextlib.ExitStack() as stack:
         with workers.synchronized():
             if workers.is_chief:
-                log = TrainingLog(options.output_dir, num_train_steps, step, workload)
+                log = TrainingLog(options.output_dir, num_train_steps, step, workload, options)
                 stack.enter_context(contextlib.closing(log))
                 checkpoints.before_listing = log.wait
         stack.enter_context(checkpoints)

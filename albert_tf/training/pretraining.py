@@ -290,7 +290,12 @@ class Evaluation:
             best = BestCheckpoint(self._engine, options.output_dir, metric)
             best.adjacent += adjacent
         return PeriodicEvaluation(
-            self._engine.workers, self.evaluate, options.eval_every_steps, options.output_dir, best
+            self._engine.workers,
+            self.evaluate,
+            options.eval_every_steps,
+            options.output_dir,
+            best,
+            options=options,
         )
 
     def of_checkpoints(self) -> None:

@@ -37,7 +37,10 @@ for name in ("training", "modeling", "optimization", "input"):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 from albert_tf.training.log import EventWriter
+from albert_tf.training.options import PretrainingOptions
 writer = EventWriter(folder)
+files = ("a.tfrecord", "b c.tfrecord")
+writer.add_command(2, PretrainingOptions(output_dir="out", input_file=files, learning_rate=0.5))
 writer.add_scalars(3, {"loss": 0.5})
 writer.close()
 print(*sorted({"jax", "tensorflow"} - {engine} & set(sys.modules)))
@@ -87,13 +90,28 @@ def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     done = _run(LOADED, {}, engine, str(tmp_path), *modules)
     assert (done.stdout.split(), done.stderr) == ([], "")
     import tensorflow as tf  # in this process only, as the reader that TensorBoard has
+    from google.protobuf import json_format
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
     (path,) = tmp_path.iterdir()
-    version, event = tf.compat.v1.train.summary_iterator(str(path))
+    version, text, hparams, event = tf.compat.v1.train.summary_iterator(str(path))
     assert version.file_version == "brain.Event:2"
     (value,) = event.summary.value
-    assert (event.step, value.tag, tf.make_ndarray(value.tensor).item()) == (3, "loss", 0.5)
+    assert (event.step, value.tag, tf.make_ndarray(value.tensor).item()) == (3, "quality/loss", 0.5)
     assert value.metadata.plugin_data.plugin_name == "scalars"
+    (value,) = text.summary.value
+    assert (value.tag, value.metadata.plugin_data.plugin_name) == ("command", "text")
+    flags = ["--output_dir=out", "'--input_file=a.tfrecord,b c.tfrecord'", "--learning_rate=0.5"]
+    lines = tf.make_ndarray(value.tensor).item().decode().split(" \\\n")
+    assert sorted(line.strip() for line in lines[1:]) == sorted(flags)
+    assert all(line.startswith("    ") for line in lines), "a block of code in Markdown"
+    content = hparams.summary.value[0].metadata.plugin_data.content
+    session = HParamsPluginData.FromString(content).session_start_info
+    assert {name: json_format.MessageToDict(each) for name, each in session.hparams.items()} == {
+        "output_dir": "out",
+        "input_file": "a.tfrecord,b c.tfrecord",
+        "learning_rate": 0.5,
+    }
 
 
 def _run(code: str, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:

@@ -9,7 +9,7 @@ import pytest
 from albert_tf import files
 from albert_tf.training import log as training_log
 from albert_tf.training.health import Workload
-from albert_tf.training.log import AppendedFile, TrainingLog
+from albert_tf.training.log import AppendedFile, TrainingLog, tag_of
 from tests.support.bucket import error
 
 PATH = "gs://bucket/run/log"
@@ -72,3 +72,18 @@ def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch
         "step 30/100  8:10 left  loss 2.0000  1.0 sequences/s",
         "step 100/100  0:00 left  loss 2.0000  1.4 sequences/s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tag", "names"),
+    {
+        "quality/loss": ["loss", "eval_loss", "classification_loss"],
+        "quality/accuracy": ["eval_accuracy", "multiple_choice_accuracy"],
+        "quality/masked_lm_accuracy": ["masked_lm_accuracy"],
+        "speed/sequences_per_second": ["examples_per_second"],
+        "speed/seconds": ["seconds"],
+        "optimizer/gradient_norm": ["gradient_norm"],
+    }.items(),
+)
+def test_training_and_evaluation_have_curves_of_one_name(tag, names):
+    assert {tag_of(name) for name in names} == {tag}

@@ -1,0 +1,46 @@
+"""The command that started a run, as reports and TensorBoard show it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import sys
+from typing import Any
+
+from albert_tf.hub.names import pinned_name
+from albert_tf.options import flag_name
+from albert_tf.training.options import TrainingOptions
+
+Flag = bool | int | float | str
+
+
+def given_flags(options: TrainingOptions) -> dict[str, Flag]:
+    """Return flag -> value of the options that differ from their defaults.
+
+    Published weights have their name and revision instead of a local path.
+    """
+    given: dict[str, Any] = {}
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if field.name == "init_checkpoint" and value:
+            handle = getattr(options, "albert_hub_module_handle", None)  # the same weights
+            value = None if handle else pinned_name(value)
+        if value is not None and value != field.default:
+            value = ",".join(map(str, value)) if isinstance(value, tuple) else value
+            given[flag_name(field)] = value
+    return given
+
+
+def command_line(options: TrainingOptions) -> str:
+    """Return the program and the flags that differ from their defaults, one per line."""
+    words = [os.path.basename(sys.argv[0])]
+    if words[0].endswith(".py"):
+        words.insert(0, "python")
+    lines = [shlex.join(words)]
+    for name, value in given_flags(options).items():
+        if isinstance(value, bool):
+            lines.append(f"--{'' if value else 'no'}{name}")
+        else:
+            lines.append(shlex.quote(f"--{name}={value}"))
+    return " \\\n    ".join(lines)
