@@ -296,7 +296,7 @@ def _sanity(
     for examples, outputs in reported:
         if examples.split != "eval":
             continue
-        if reason := task.collapse(outputs):
+        if reason := task.collapse(examples, outputs):
             text = f"{reason[0].upper()}{reason[1:]}. {_COLLAPSED}"
             title = _set_title("Warning: this run has collapsed", examples)
             sections.append(Section(title, text))

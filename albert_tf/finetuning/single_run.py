@@ -256,7 +256,7 @@ class FineTuningRun:
         for examples in self.context.of_split("eval"):
             outputs = self.outputs_of(examples, self.options.eval_batch_size)
             results |= self.task.score(examples, outputs)
-            collapsed = collapsed or self.task.collapse(outputs)
+            collapsed = collapsed or self.task.collapse(examples, outputs)
             all_outputs.append(outputs)
         return Evaluation(results, collapsed, all_outputs)
 

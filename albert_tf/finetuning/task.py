@@ -206,11 +206,12 @@ class FineTuningTask(abc.ABC):
         """
         return []
 
-    def collapse(self, outputs: Outputs) -> str | None:
+    def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
         """Describe a model that learned nothing ("every prediction is 'a'"); None if it learned.
 
         Args:
-            outputs: for all examples of a set of the split "eval", as for `score`.
+            examples: a set of the split "eval"; one with the same answer throughout tells nothing.
+            outputs: as for `score`.
         """
         return None
 

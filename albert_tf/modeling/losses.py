@@ -10,6 +10,7 @@ over the whole batch, however unevenly the masked positions are distributed.
 from __future__ import annotations
 
 import abc
+import math
 
 from keras import ops
 
@@ -25,11 +26,10 @@ def _correct(logits, labels, kernels: Kernels):
 
 def _example_weights(batch):
     """Return the weight of every example, 0 for padding of the last batch; float32 `[batch]`."""
-    weights = ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
-    for name in ("is_real_example", "example_weights"):
-        if name in batch:
-            weights *= ops.cast(batch[name], "float32")
-    return weights
+    names = [name for name in ("is_real_example", "example_weights") if name in batch]
+    if not names:
+        return ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
+    return math.prod(ops.cast(batch[name], "float32") for name in names)
 
 
 class Objective(abc.ABC):

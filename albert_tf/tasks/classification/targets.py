@@ -163,9 +163,7 @@ class Target(abc.ABC):
     def collapse(self, logits: np.ndarray) -> str | None:
         """Describe predictions that are all the same; None if they are not."""
         predicted = self.decode(logits)
-        if len(predicted) < 2 or len(set(predicted)) > 1:
-            return None
-        return f"every prediction is {predicted[0]!r}"
+        return f"every prediction is {predicted[0]!r}" if len(set(predicted)) == 1 else None
 
     def adjacent_files(self, **settings: Any) -> dict[str, str]:
         """Return file name -> text of what a trained folder records; `settings` are for exports."""
@@ -292,7 +290,7 @@ class Number(Target):
 
     def collapse(self, logits):
         values = self.predicted(logits)
-        if len(values) < 2 or values.std() >= 0.01 * self.spread:
+        if values.std() >= 0.01 * self.spread:
             return None
         return f"every prediction is about {values.mean():.4g}"
 

@@ -243,7 +243,9 @@ class ClassificationTask(FineTuningTask):
         suffix = self._row_sets[examples.name].suffix
         return {f"{name}{suffix}": value for name, value in scores.items()}
 
-    def collapse(self, outputs: Outputs) -> str | None:
+    def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
+        if len(np.unique(examples.features.arrays[self.target.feature], axis=0)) < 2:
+            return None
         return self.target.collapse(outputs["logits"])
 
     def baseline(self, examples: ExampleSet) -> Baseline:

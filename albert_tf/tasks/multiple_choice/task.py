@@ -234,10 +234,10 @@ class MultipleChoiceTask(FineTuningTask):
         write_text(path, "".join(f"{json.dumps(each)}\n" for each in objects))
         logger.info("to submit: %s", path)
 
-    def collapse(self, outputs: Outputs) -> str | None:
+    def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
         """Describe a model that answers every question with the same letter."""
         predicted = set(outputs["logits"].argmax(axis=-1).tolist())
-        if len(predicted) > 1:
+        if len(predicted) > 1 or len({question.answer for question in examples.examples}) < 2:
             return None
         return f"every answer is {LETTERS[predicted.pop()]}"
 

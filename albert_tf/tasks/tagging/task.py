@@ -94,7 +94,6 @@ class TaggingTask(FineTuningTask):
         self._texts = {split: self._read_files(split) for split in options.splits()}
         self.settings, self.labels = target or self._target()
         self.metric = "eval_f1" if self.finds_entities else "eval_accuracy"
-        self._eval_windows: TagWindows | None = None
 
     @property
     def finds_entities(self) -> bool:
@@ -204,8 +203,6 @@ class TaggingTask(FineTuningTask):
             )
         if split != "predict":
             windows.label(self._label_ids(examples), length)
-        if split == "eval":
-            self._eval_windows = windows
         return windows
 
     def _label_ids(self, examples: Sequence[TaggedExample]) -> list[int]:
@@ -284,12 +281,11 @@ class TaggingTask(FineTuningTask):
         scores = self._scores(examples, constant)
         return Baseline(f"always {answer}", {f"eval_{n}": value for n, value in scores.items()})
 
-    def collapse(self, outputs: Outputs) -> str | None:
+    def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
         """Describe a model that gives every word the same tag."""
-        if self._eval_windows is None:
+        if len({tag for example in examples.examples for tag in example.tags}) < 2:
             return None
-        found = predict_tags(self._eval_windows, outputs["logits"], self.labels)
-        tags = {tag for predicted in found for tag in predicted.tags}
+        tags = {tag for predicted in self._predict(examples, outputs) for tag in predicted.tags}
         return f"every predicted tag is {tags.pop()!r}" if len(tags) == 1 else None
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:

@@ -255,5 +255,9 @@ def test_the_most_frequent_letter_is_the_baseline(task):
 
 
 def test_one_letter_for_all_is_a_collapse(task):
-    assert task.collapse({"logits": LOGITS}) is None
-    assert task.collapse({"logits": LOGITS[:, ::-1] * 0 + [0, 1, 0]}) == "every answer is B"
+    examples = set_of(task, "eval")
+    assert task.collapse(examples, {"logits": LOGITS}) is None
+    same = {"logits": LOGITS[:, ::-1] * 0 + [0, 1, 0]}
+    assert task.collapse(examples, same) == "every answer is B"
+    one = dataclasses.replace(examples, examples=examples.examples[:1])
+    assert task.collapse(one, {"logits": same["logits"][:1]}) is None

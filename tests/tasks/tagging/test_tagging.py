@@ -434,10 +434,12 @@ def test_scores_and_files_of_raw_texts(tmp_path):
     assert scores["eval_loss"] == pytest.approx(log_sum - 5 * 3 / 4)
     baseline = task.baseline(sets["eval"])
     assert (baseline.answer, baseline.results["eval_f1"]) == ("always O", 0)
-    assert task.collapse(outputs) is None
-    assert task.collapse({"logits": np.eye(5)[np.zeros(logits.shape[:2], int)]}) == (
-        "every predicted tag is 'O'"
-    )
+    assert task.collapse(sets["eval"], outputs) is None
+    nothing = {"logits": np.eye(5)[np.zeros(logits.shape[:2], int)]}
+    assert task.collapse(sets["eval"], nothing) == "every predicted tag is 'O'"
+    (example,) = sets["eval"].examples
+    same = [example._replace(tags=["O"] * len(example.tags))]
+    assert task.collapse(dataclasses.replace(sets["eval"], examples=same), nothing) is None
     by_type, confusion, errors = task.report_sections(sets["eval"], outputs)
     assert [row[0] for row in by_type.tables[0].rows] == ["address", "name", "all types"]
     assert set(by_type.intervals) == {"eval_f1", "eval_precision", "eval_recall"}
