@@ -14,9 +14,8 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions, Options
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.hub.names import may_be_published
-from albert_tf.interop.checkpoint_folders import engines_in
 from albert_tf.interop.layout import BEST_FOLDER
-from albert_tf.training.model_config import check_model
+from albert_tf.training.model_config import check_model, is_trained
 
 # What may be a name of published weights, which looks like a relative path.
 _WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file")
@@ -41,7 +40,7 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
     options = inherit(options)
     options.check()
     options = options.with_local_files()
-    if not options.albert_hub_module_handle:
+    if not options.albert_hub_module_handle and not evaluates_weights(options):
         check_model(options)
     for name, path in options.input_files().items():
         if not path or path.startswith(PREFIX) or (name in _WEIGHTS and may_be_published(path)):
@@ -51,6 +50,13 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
             raise InputError(f"`{name}`={path}: no such file or folder")
     if check_data:
         check_data(options)
+
+
+def evaluates_weights(options: FineTuningOptions) -> bool:
+    """Return whether `init_checkpoint` itself is to be evaluated, or to predict."""
+    return bool(options.init_checkpoint) and not (
+        options.do_train or options.ensemble or is_trained(options.output_dir)
+    )
 
 
 def member_options(options: Options) -> list[Options]:
@@ -66,7 +72,7 @@ def member_options(options: Options) -> list[Options]:
             f"`ensemble`={','.join(options.ensemble)}: an ensemble needs at least two models, "
             f"this is {', '.join(folders)}"
         )
-    if _is_trained(options.output_dir):
+    if is_trained(options.output_dir):
         raise InputError(
             f"`output_dir`={options.output_dir}: contains a trained model, whose results those of "
             "the ensemble would replace; name another folder"
@@ -77,16 +83,12 @@ def member_options(options: Options) -> list[Options]:
 def _folders(name: str) -> list[str]:
     """Return the trained folders that a name or a glob stands for."""
     if not glob.has_magic(name):
-        if not _is_trained(name):
+        if not is_trained(name):
             raise InputError(f"`ensemble`={name}: no folder with a trained model")
         return [name.rstrip("/")]
     # Next to several runs, `best` is a copy of one of them.
     found = [path for path in matches(name) if os.path.basename(path) != BEST_FOLDER]
-    folders = [path for path in found if _is_trained(path)]
+    folders = [path for path in found if is_trained(path)]
     if not folders:
         raise InputError(f"`ensemble`={name}: no folder with a trained model matches")
     return folders
-
-
-def _is_trained(folder: str) -> bool:
-    return any(engines_in(each) for each in (folder, os.path.join(folder, BEST_FOLDER)))

@@ -19,7 +19,7 @@ import numpy as np
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import make_folder
-from albert_tf.finetuning.early_checks import check_early, member_options
+from albert_tf.finetuning.early_checks import check_early, evaluates_weights, member_options
 from albert_tf.finetuning.ensemble import Member, check_alike, evaluate_ensemble
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.run_comparison import (
@@ -32,6 +32,7 @@ from albert_tf.finetuning.run_comparison import (
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext
 from albert_tf.finetuning.sources import (
     adjacent_files,
+    convert_weights,
     find_config,
     find_tokenizer,
     with_hub_module,
@@ -91,6 +92,8 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
         _check_inputs(options)
         evaluate_ensemble(options, _open_members(options, create_task))
         return
+    if evaluates_weights(options):
+        convert_weights(options)
     options = with_trained_settings(options)
     check_trained_folder(options)
     _check_inputs(options)

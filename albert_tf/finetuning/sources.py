@@ -12,7 +12,12 @@ from albert_tf.files import exists, is_folder, is_read_only, open_file, sha256_o
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
-from albert_tf.interop.layout import encoder_folder
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.formats import open_weights
+from albert_tf.interop.layout import encoder_folder, folder_of
+from albert_tf.interop.models import possible_heads
+from albert_tf.task_kinds import task_kinds
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.training import model_config
 
@@ -45,6 +50,36 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
             "https://tfhub.dev/google/albert_base/1"
         )
     return dataclasses.replace(options, init_checkpoint=encoder_folder(folder))
+
+
+def convert_weights(options: FineTuningOptions) -> None:
+    """Convert the weights of a fine-tuned model, `init_checkpoint`, to a trained `output_dir`.
+
+    Raises:
+        InputError: If they have no head of the task, or `output_dir` exists.
+    """
+    path = local_weights(options.init_checkpoint or "", argument="init_checkpoint")
+    with arguments_renamed(path="init_checkpoint"):
+        found = possible_heads(open_weights(path), folder_of(path))
+    kinds = (kind for kind in task_kinds() if kind.settings_file == options.settings_file)
+    heads = [head.name for kind in kinds for head in kind.heads if head.name in found]
+    if not heads:
+        raise InputError(
+            f"`init_checkpoint`={options.init_checkpoint}: has no head of this task, but of kind "
+            f"{found[0]}; train one with `do_train`"
+        )
+    vocabularies = (options.spm_model_file, options.vocab_file)
+    with arguments_renamed(input="init_checkpoint", output="output_dir"):
+        convert(
+            ConvertOptions(
+                input=path,
+                output=options.output_dir,
+                to_format="jax" if options.engine == "jax" else "albert_tf",
+                head=heads[0],
+                spm_model_file=next((v for v in vocabularies if v and v != FROM_HUB), None),
+                do_lower_case=options.do_lower_case,
+            )
+        )
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:

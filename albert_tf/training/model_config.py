@@ -59,10 +59,14 @@ def check_model(options: TrainingOptions) -> None:
         raise _no_config(options)
 
 
+def is_trained(folder: str) -> bool:
+    """Return whether a folder contains checkpoints, or its best one."""
+    return any(engines_in(each) for each in (folder, os.path.join(folder, BEST_FOLDER)))
+
+
 def check_trained_folder(options: TrainingOptions) -> None:
     """Raise InputError if there is neither training nor a trained model in `output_dir`."""
-    folders = (options.output_dir, os.path.join(options.output_dir, BEST_FOLDER))
-    if options.do_train or any(engines_in(folder) for folder in folders):
+    if options.do_train or is_trained(options.output_dir):
         return
     raise InputError(
         f"`output_dir`={options.output_dir}: contains no trained model; without `do_train`, name "

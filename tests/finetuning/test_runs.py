@@ -14,10 +14,13 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning import single_run as single
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.conftest import once
 from tests.end_to_end.conftest import results_of
 from tests.support.finetuning import options_of, write_files
+from tests.support.models import write_trained
 
 pytestmark = pytest.mark.integration
 
@@ -47,6 +50,30 @@ def predicting(folder, files, **changes):
 
 def evaluations(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+
+
+def test_weights_of_hugging_face_are_evaluated_without_training(trained, files, tmp_path):
+    weights = str(tmp_path / "weights")
+    convert(ConvertOptions(input=str(trained), output=weights, to_format="huggingface"))
+    for folder, changes in (("given", {"init_checkpoint": weights}), ("trained", {})):
+        out = tmp_path / folder
+        if not changes:
+            shutil.copytree(trained, out)
+        fine_tune(
+            predicting(out, files, do_eval=True, **changes),
+            ClassificationTask,
+        )
+    for name in ("eval_results.txt", "predictions.tsv"):
+        given, expected = (
+            (tmp_path / folder / name).read_text().partition("global_step")[0]
+            for folder in ("given", "trained")
+        )
+        assert given == expected, name
+    write_trained(tmp_path / "encoder", "encoder")
+    encoder = predicting(tmp_path / "none", files, init_checkpoint=str(tmp_path / "encoder"))
+    with pytest.raises(InputError, match=r"^`init_checkpoint`=.*: has no head of this task, but"):
+        fine_tune(encoder, ClassificationTask)
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_best_checkpoint_is_kept_and_used(trained, files, capsys):
