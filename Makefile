@@ -5,8 +5,10 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
   --constraint constraints.txt
-# pip would compile the 20,000 modules one by one. Some are templates, which cannot be compiled.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+# pip would compile the 20,000 modules one by one. Some are templates, which cannot be compiled, and
+# some hardly anyone imports.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 \
+  -x '/(_inductor|examples|models|pip|testing|tests?)/' $(VENV)/lib || true
 # Container images often set it; each of the hundreds of processes of the tests would then compile
 # the package, and each run of pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
