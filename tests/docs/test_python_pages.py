@@ -45,6 +45,8 @@ def test_models_in_keras(tmp_path, monkeypatch, capsys):
     assert not [path for path in trained if path.startswith("bert/embeddings/")]
 
 
+@pytest.mark.usefixtures("op_by_op")
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_text_models(tmp_path, monkeypatch):
     """With tiny weights in place of published ones."""
     code = "\n".join(blocks("docs/text-models.md"))
