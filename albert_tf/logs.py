@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun that has a regular plural: "1 layer", "1,200 layers"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 class _ConsoleHandler(logging.Handler):
     """Prints plain messages to standard output, and warnings with a prefix to standard error.
 

@@ -2,7 +2,7 @@
 
     python -m albert_tf.analysis layers --model=out/albert,out/bert --input_file=text.txt
     python -m albert_tf.analysis attention --model=out --text="The cat sat on the mat."
-    python -m albert_tf.analysis parameters --config=base_v2,xxlarge_v2
+    python -m albert_tf.analysis parameters --model=base_v2,xxlarge_v2
     python -m albert_tf.analysis embeddings --model=out --pieces=king,queen
     python -m albert_tf.analysis probe --model=out --text="Paris is the [MASK] of France."
 

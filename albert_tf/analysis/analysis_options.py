@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
 
 from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError
+from albert_tf.files import exists
 from albert_tf.options import check_limits, option
 from albert_tf.tokenizers.packing import MIN_LENGTH
 
@@ -44,18 +48,46 @@ class ModelOptions(OutputOptions):
 
 
 _ONE_MODEL = (
-    "A training folder, a converted folder, an export, or the name of published weights, such as "
-    "albert/albert-base-v2."
+    "A training folder, a converted folder, an export, a checkpoint, or the name of published "
+    "weights, such as albert/albert-base-v2."
 )
+
+
+def _model_option(help: str) -> Any:
+    return option(help=help, aliases=("config",))
+
+
+def labeled_models(models: Sequence[str]) -> dict[str, str]:
+    """Map labels to names of models: `LABEL=NAME`, or the last part of a name is its label.
+
+    Raises:
+        InputError: If a label occurs twice, or a name is empty.
+    """
+    labeled: dict[str, str] = {}
+    for model in models:
+        label, equals, name = model.partition("=")
+        if not equals or exists(model):
+            label, name = os.path.basename(model.rstrip("/")), model
+        if not label or not name:
+            raise InputError(f"`model`={model}: must be a name of a model, or LABEL=NAME")
+        if label in labeled:
+            raise InputError(
+                f"`model`={model}: {label} is already the label of {labeled[label]}; write "
+                "LABEL=NAME with another label"
+            )
+        labeled[label] = name
+    if not labeled:
+        raise InputError("`model`: at least one model is required")
+    return labeled
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayersOptions(ModelOptions):
     """Flags of `albert-analyze layers`."""
 
-    model: tuple[str, ...] = option(
-        help="Models to compare, separated by commas, each a folder or name of weights, or "
-        "LABEL=FOLDER to choose its name in the picture."
+    model: tuple[str, ...] = _model_option(
+        "Models to compare, separated by commas, each a folder, checkpoint or name of weights, or "
+        "LABEL=NAME to choose its name in the picture."
     )
     text: str | None = option(None, "A text, instead of --input_file.")
     input_file: str | None = option(None, "A .txt file with a text per line. Also remote.")
@@ -76,7 +108,7 @@ class LayersOptions(ModelOptions):
 class AttentionOptions(ModelOptions):
     """Flags of `albert-analyze attention`."""
 
-    model: str = option(help=_ONE_MODEL)
+    model: str = _model_option(_ONE_MODEL)
     text: str = option(help="The sentence, in which special symbols such as [MASK] are read.")
     text_pair: str | None = option(None, "The second sentence of a pair.")
 
@@ -85,9 +117,9 @@ class AttentionOptions(ModelOptions):
 class ParametersOptions(OutputOptions):
     """Flags of `albert-analyze parameters`."""
 
-    config: tuple[str, ...] = option(
-        help="Shapes to compare, separated by commas: names such as base_v2, albert_config.json "
-        "files, folders with one, or names of published weights."
+    model: tuple[str, ...] = _model_option(
+        "Shapes to compare, separated by commas: names of configs such as base_v2, their files, or "
+        "models as of the other analyses; LABEL=NAME chooses the name in the picture."
     )
     max_seq_length: int = option(
         512, "Length of the sequence whose operations are counted.", minimum=1
@@ -102,7 +134,7 @@ class ParametersOptions(OutputOptions):
 class EmbeddingsOptions(ModelOptions):
     """Flags of `albert-analyze embeddings`."""
 
-    model: str = option(help=_ONE_MODEL)
+    model: str = _model_option(_ONE_MODEL)
     pieces: tuple[str, ...] = option(
         help="Words or pieces of the vocabulary, separated by commas. A word of several pieces "
         "stands for each of them."
@@ -114,7 +146,7 @@ class EmbeddingsOptions(ModelOptions):
 class ProbeOptions(ModelOptions):
     """Flags of `albert-analyze probe`."""
 
-    model: str = option(help=f"{_ONE_MODEL} It must have the masked-LM head.")
+    model: str = _model_option(f"{_ONE_MODEL} It must have the masked-LM head.")
     text: str = option(help="A sentence with one or more [MASK].")
     target: str | None = option(
         None, "A word that is one token of the vocabulary, whose probability and rank are shown."

@@ -6,7 +6,6 @@ The page of all maps is one HTML file with its data and its script inside.
 from __future__ import annotations
 
 import base64
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -19,9 +18,14 @@ from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.analysis.pictures import write_json
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.logs import counted
 from albert_tf.report.page import html_template
 from albert_tf.report.sections import Shade, text_table
 from albert_tf.tokenizers import Tokenizer
+
+# A map is nearly uniform if its tokens attend to at least this share of all tokens: the perplexity
+# of the weights, exp(entropy), is the number of tokens among which equal weights are as spread.
+_NEARLY_UNIFORM = 0.9
 
 # Weights are stored in the page as whole numbers of 16 bits, in units of 1 / 65535.
 _SCALE = 65535
@@ -121,6 +125,13 @@ def attention_statistics(maps: AttentionMaps) -> dict[str, np.ndarray]:
     return {name: statistic.compute(maps) for name, statistic in STATISTICS.items()}
 
 
+def uniform_statistics(maps: AttentionMaps) -> dict[str, float]:
+    """Return `STATISTICS` of a map in which every token attends equally to all tokens."""
+    count = len(maps.tokens)
+    uniform = maps._replace(weights=np.full((1, 1, count, count), 1 / count))
+    return {name: values.item() for name, values in attention_statistics(uniform).items()}
+
+
 def run(options: AttentionOptions) -> None:
     """Print the statistics, and write `attention.json` and the page `attention.html`.
 
@@ -130,37 +141,58 @@ def run(options: AttentionOptions) -> None:
     preset = open_model(options.model, options)
     encoder = create_encoder(preset)
     maps = attention_maps(encoder, preset.tokenizer, options.text, options.text_pair)
-    statistics = attention_statistics(maps)
+    statistics, uniform = attention_statistics(maps), uniform_statistics(maps)
     layers, heads = maps.weights.shape[:2]
-    print(f"{len(maps.tokens)} tokens: {' '.join(maps.tokens)}")
+    print(f"{counted(len(maps.tokens), 'token')}: {' '.join(maps.tokens)}")
     columns = ("mean over heads", *STATISTICS)
-    print(text_table(columns, _rows(statistics), range(1, len(columns))))
+    print(text_table(columns, _rows(statistics, uniform), range(1, len(columns))))
     for name in STATISTICS:
         layer, head = divmod(int(statistics[name].argmax()), heads)
         value = statistics[name].max()
         print(f"highest {STATISTICS[name].title}: layer {layer + 1}, head {head + 1} ({value:.3f})")
+    spread = np.exp(statistics["entropy"])
+    nearly = int((spread >= _NEARLY_UNIFORM * len(maps.tokens)).sum())
+    if nearly:
+        print(
+            f"nearly uniform: {nearly} of {counted(layers * heads, 'map')}, where a token attends "
+            f"to at least {_NEARLY_UNIFORM:.0%} of all tokens about equally"
+        )
     if options.output_dir is None:
         print("--output_dir=FOLDER writes a page with all maps")
         return
     values = {name: statistics[name].tolist() for name in STATISTICS}
     content = {"model": options.model, "tokens": maps.tokens, "layers": layers, "heads": heads}
     write_json(options.output_dir, "attention.json", {**content, "statistics": values})
-    tables = {STATISTICS[name].title: statistics[name] for name in STATISTICS}
-    page = attention_page(options.model, maps.tokens, maps.weights, tables)
+    tables = {
+        f"{STATISTICS[name].title}; {uniform[name]:.3f} if uniform": statistics[name]
+        for name in STATISTICS
+    }
+    notes = [_note(value, len(maps.tokens)) for value in spread.flat]
+    page = attention_page(options.model, maps.tokens, maps.weights, tables, notes)
     write_text(os.path.join(options.output_dir, "attention.html"), page)
     print(f"wrote attention.json, attention.html to {options.output_dir}")
 
 
-def _rows(statistics: dict[str, np.ndarray]) -> Sequence[Sequence[str]]:
+def _note(spread: float, tokens: int) -> str:
+    text = f"As spread out as equal weights on {spread:.1f} of {counted(tokens, 'token')}."
+    return f"Nearly uniform. {text}" if spread >= _NEARLY_UNIFORM * tokens else text
+
+
+def _rows(
+    statistics: Mapping[str, np.ndarray], uniform: Mapping[str, float]
+) -> Sequence[Sequence[str]]:
     means = np.stack([statistics[name].mean(1) for name in STATISTICS], axis=1)
-    return [
-        (f"layer {number}", *(f"{value:.3f}" for value in row))
-        for number, row in enumerate(means, start=1)
-    ]
+    rows = {f"layer {number}": row for number, row in enumerate(means, start=1)}
+    rows["if uniform"] = np.array([uniform[name] for name in STATISTICS])
+    return [(name, *(f"{value:.3f}" for value in row)) for name, row in rows.items()]
 
 
 def attention_page(
-    model: str, tokens: Sequence[str], weights: np.ndarray, tables: Mapping[str, np.ndarray]
+    model: str,
+    tokens: Sequence[str],
+    weights: np.ndarray,
+    tables: Mapping[str, np.ndarray],
+    notes: Sequence[str],
 ) -> str:
     """Return the HTML text of a page.
 
@@ -169,6 +201,7 @@ def attention_page(
         tokens: of the sequence.
         weights: `[layers, heads, seq, seq]`.
         tables: title -> values `[layers, heads]`, shown as shaded tables.
+        notes: a sentence about each map, layer by layer.
     """
     numbers = np.rint(weights * _SCALE).astype("<u2")
     layers, heads = weights.shape[:2]
@@ -177,6 +210,7 @@ def attention_page(
         "layers": layers,
         "heads": heads,
         "scale": _SCALE,
+        "notes": list(notes),
         "weights": base64.b64encode(numbers.tobytes()).decode(),
     }
     return html_template("albert_tf.analysis", "attention.html.j2").render(
@@ -184,17 +218,15 @@ def attention_page(
         tokens=tokens,
         layers=layers,
         heads=heads,
-        highest_entropy=math.log(len(tokens)),
         data=data,
         tables={title: _shaded(values) for title, values in tables.items()},
     )
 
 
 def _shaded(values: np.ndarray) -> list[list[Shade]]:
-    """Return cells whose shade ranges from the lowest to the highest value of the table."""
-    low, high = values.min(), values.max()
-    shares = (values - low) / (high - low) if high > low else np.zeros_like(values)
+    """Return cells whose shade ranges from 0 to the highest value of the table."""
+    shares = values / (values.max() or 1)
     return [
-        [Shade(f"{value:.2f}", float(share)) for value, share in zip(*rows, strict=True)]
+        [Shade(f"{value:.3f}", float(share)) for value, share in zip(*rows, strict=True)]
         for rows in zip(values, shares, strict=True)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import keras
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from albert_tf.analysis.analysis_options import LayersOptions
+from albert_tf.analysis.analysis_options import LayersOptions, labeled_models
 from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.errors import InputError
@@ -144,38 +143,19 @@ def run(options: LayersOptions) -> None:
         print(text_table(columns, list(_rows(distances)), {1, 2, 3}))
     if options.output_dir is not None:
         write_json(options.output_dir, "layers.json", _as_json(models, results))
-        draw(options.output_dir, results, options.formats)
-        files = ", ".join(f"layers.{ending}" for ending in ("json", *options.formats))
+        formats = options.formats
+        if all(len(distances.l2) == 1 for distances in results.values()):
+            formats = ()
+            print("no picture is drawn: with one layer, there is no curve")
+        else:
+            draw(options.output_dir, results, formats)
+        files = ", ".join(f"layers.{ending}" for ending in ("json", *formats))
         print(f"wrote {files} to {options.output_dir}")
 
 
-def labeled_models(models: Sequence[str]) -> dict[str, str]:
-    """Map labels to names of weights: `LABEL=NAME`, or the last part of a name is its label.
-
-    Raises:
-        InputError: If a label occurs twice, or a name is empty.
-    """
-    labeled: dict[str, str] = {}
-    for model in models:
-        label, equals, name = model.partition("=")
-        if not equals or exists(model):
-            label, name = os.path.basename(model.rstrip("/")), model
-        if not label or not name:
-            raise InputError(f"`model`={model}: must be a name of weights, or LABEL=NAME")
-        if label in labeled:
-            raise InputError(
-                f"`model`={model}: {label} is already the label of {labeled[label]}; write "
-                "LABEL=NAME with another label"
-            )
-        labeled[label] = name
-    if not labeled:
-        raise InputError("`model`: at least one model is required")
-    return labeled
-
-
 def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]) -> None:
-    """Write figure 1: L2 distances on the left, angles on the right, a curve per model."""
-    with picture(folder, "layers", formats, (9.0, 3.6), panels=2) as (left, right):
+    """Write figure 1: L2 distances on top, angles below, a curve per model."""
+    with picture(folder, "layers", formats, (5.0, 5.6), panels=2) as (upper, lower):
         for number, (label, distances) in enumerate(results.items()):
             layers = np.arange(1, len(distances.l2) + 1)
             style: dict[str, Any] = {
@@ -185,15 +165,15 @@ def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]
                 "markersize": 4,
                 "label": label,
             }
-            left.plot(layers, distances.l2, **style)
-            right.plot(layers, distances.degrees, **style)
-        for axes, title, unit in [(left, "L2 distance", ""), (right, "Angle", " (degrees)")]:
+            upper.plot(layers, distances.l2, **style)
+            lower.plot(layers, distances.degrees, **style)
+        for axes, title, unit in [(upper, "L2 distance", ""), (lower, "Angle", " (degrees)")]:
             axes.set_title(f"{title} of input and output{unit}", loc="left", fontsize=12)
             axes.set_xlabel("layer")
             axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
             axes.set_ylim(bottom=0)
-        left.figure.legend(
-            *left.get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False
+        upper.figure.legend(
+            *upper.get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False
         )
 
 

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
+
 import keras
 
 from albert_tf.analysis.analysis_options import ModelOptions
-from albert_tf.errors import arguments_renamed
+from albert_tf.config import CONFIG_FILE
+from albert_tf.configs import model_configs
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.text_models.base import create_with_weights
 from albert_tf.text_models.presets import Preset, open_preset
+
+
+def weights_of(name: str) -> str:
+    """Return the name of the weights of a model: those next to a config, if that is named.
+
+    Raises:
+        InputError: If the name is that of a config that comes without weights.
+    """
+    if os.path.basename(name) in (CONFIG_FILE, "config.json"):
+        return os.path.dirname(name) or "."
+    if name in model_configs() and not exists(name):
+        raise InputError(f"`model`={name}: is a config without weights; must be a model with them")
+    return name
 
 
 def open_model(name: str, options: ModelOptions) -> Preset:
@@ -18,7 +36,7 @@ def open_model(name: str, options: ModelOptions) -> Preset:
         InputError: If the weights cannot be fetched or read, or come without config or vocabulary.
     """
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
-        return open_preset(name, options.spm_model_file, options.do_lower_case)
+        return open_preset(weights_of(name), options.spm_model_file, options.do_lower_case)
 
 
 def create_encoder(preset: Preset) -> keras.Model:

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from albert_tf import configs
-from albert_tf.analysis.analysis_options import ParametersOptions
+from albert_tf.analysis.analysis_options import ParametersOptions, labeled_models
 from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder
+from albert_tf.files import exists
+from albert_tf.interop.layout import folder_of
 from albert_tf.report.charts import GRID
 from albert_tf.report.sections import text_table
 
@@ -132,32 +133,35 @@ def find_config(name: str) -> AlbertConfig:
     """Return the config of a name, without reading weights.
 
     Args:
-        name: a config shipped with the package, a JSON file, a folder that contains one, or the
-            name of published weights, which are fetched.
+        name: a config shipped with the package, a JSON file, a folder that contains one, weights
+            in such a folder, or the name of published weights, which are fetched.
 
     Raises:
         InputError: If there is no such config, or it is invalid.
     """
-    inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(name, file))]
+    # Of TensorFlow's checkpoints, the name is a prefix of those of its files.
+    has_files = not name.endswith(".json") and (exists(name) or exists(f"{name}.index"))
+    folder = folder_of(name) if has_files else name
+    inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(folder, file))]
     if inside:
         return AlbertConfig.from_json_file(inside[0])
     from albert_tf.hub.names import local_weights, may_be_published
 
     # Names of weights such as albert_base_v2 differ from those of configs (base_v2).
     if not exists(name) and may_be_published(name):
-        folder = local_weights(name, argument="config")
+        folder = local_weights(name, argument="model")
         with quiet_import():
             from albert_tf.interop.formats import open_weights
-        with arguments_renamed(path="config"):
+        with arguments_renamed(path="model"):
             config = open_weights(folder).config
         if config is None:
-            raise InputError(f"`config`={name}: there is no {CONFIG_FILE} next to the weights")
+            raise InputError(f"`model`={name}: there is no {CONFIG_FILE} next to the weights")
         return config
-    if is_folder(name):
-        raise InputError(f"`config`={name}: contains no {CONFIG_FILE} or config.json")
+    if has_files:
+        raise InputError(f"`model`={name}: there is no {CONFIG_FILE} or config.json in {folder}")
     if not exists(name) and name not in configs.model_configs():
         raise InputError(
-            f"`config`={name}: no such file, folder or name; names are "
+            f"`model`={name}: no such file, folder or name; names are "
             f"{', '.join(configs.model_configs())}"
         )
     return AlbertConfig.from_json_file(name)
@@ -170,17 +174,10 @@ def run(options: ParametersOptions) -> None:
         InputError: If a flag or a config is invalid.
     """
     shapes: dict[str, AlbertConfig] = {}
-    for name in options.config:
-        label = os.path.basename(name.rstrip("/"))
-        if not label:
-            raise InputError("`config`: names must not be empty")
-        if label in shapes:
-            raise InputError(f"`config`={name}: there are two shapes called {label}")
+    for label, name in labeled_models(options.model).items():
         shapes[label] = find_config(name)
         if options.bert:
             shapes[f"BERT as {label}"] = bert_of(shapes[label])
-    if not shapes:
-        raise InputError("`config`: at least one shape is required")
     arguments = (options.max_seq_length, options.max_predictions_per_seq)
     parts = {label: parts_of(config, *arguments) for label, config in shapes.items()}
     for label in shapes:
@@ -239,8 +236,8 @@ def comparison_table(
 
 
 def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str]) -> None:
-    """Write stacked bars: parameters on the left, operations on the right, a bar per model."""
-    size = (9.0, 1.6 + 0.42 * len(parts))
+    """Write stacked bars: parameters on top, operations below, a bar per model."""
+    size = (5.0, 2.2 + 0.84 * len(parts))
     with picture(folder, "parameters", formats, size, panels=2) as panels:
         for axes, field, unit, title in [
             (panels[0], "parameters", 1e6, "Parameters (millions)"),
@@ -263,11 +260,10 @@ def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str
             axes.invert_yaxis()
             axes.grid(visible=False, axis="y")
             axes.grid(visible=True, axis="x", color=GRID)
-        panels[1].set_yticklabels([])
         panels[0].figure.legend(
             *panels[0].get_legend_handles_labels(),
             loc="outside lower left",
-            ncols=len(_PICTURED),
+            ncols=3,
             frameon=False,
             fontsize=11,
         )

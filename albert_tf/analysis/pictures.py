@@ -11,14 +11,14 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from albert_tf.files import replacing, write_text
-from albert_tf.report.charts import styled_figure
+from albert_tf.report.charts import adaptive, styled_figure, svg_text
 
 
 @contextmanager
 def picture(
     folder: str, name: str, formats: Sequence[str], size: tuple[float, float], panels: int = 1
 ) -> Iterator[list[Axes]]:
-    """Yield axes side by side, and write them to files after the block.
+    """Yield axes below each other, and write them to files after the block.
 
     Args:
         folder: where the files go.
@@ -27,13 +27,15 @@ def picture(
         size: width and height in inches.
         panels: number of axes.
     """
-    with styled_figure(size, columns=panels) as (figure, axes):
-        yield list(axes[0])
+    with styled_figure(size, rows=panels) as (figure, axes):
+        yield list(axes[:, 0])
         for ending in formats:
-            # Without a date, the same numbers give the same file.
-            metadata: dict[str, Any] = {"Date": None} if ending == "svg" else {}
-            with replacing(os.path.join(folder, f"{name}.{ending}")) as partial:
-                figure.savefig(partial, format=ending, dpi=150, metadata=metadata)
+            path = os.path.join(folder, f"{name}.{ending}")
+            if ending == "svg":
+                write_text(path, adaptive(svg_text(figure)))
+                continue
+            with replacing(path) as partial:
+                figure.savefig(partial, format=ending, dpi=150)
 
 
 def write_json(folder: str, name: str, value: Any) -> None:

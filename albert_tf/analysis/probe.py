@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -11,6 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from scipy.special import log_softmax
 
 from albert_tf.analysis.analysis_options import ProbeOptions
+from albert_tf.analysis.models import weights_of
 from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.report.sections import text_table
@@ -108,7 +109,9 @@ def run(options: ProbeOptions) -> None:
     """
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         masked_lm = MaskedLM.from_preset(
-            options.model, vocabulary=options.spm_model_file, do_lower_case=options.do_lower_case
+            weights_of(options.model),
+            vocabulary=options.spm_model_file,
+            do_lower_case=options.do_lower_case,
         )
     predictions = probe(masked_lm, options.text, options.top_k, options.target)
     for mask in range(len(predictions[0])):
@@ -144,7 +147,9 @@ def draw(folder: str, predictions: list[list[Prediction]], options: ProbeOptions
         for layer, row in enumerate(predictions):
             for mask, each in enumerate(row):
                 text = f"{each.tokens[0]}  {each.probabilities[0]:.2f}"
-                axes.text(mask, layer, text, ha="center", va="center", fontsize=11)
+                # Another color than that of all text: cells stay light in dark mode.
+                style: dict[str, Any] = {"ha": "center", "va": "center", "color": "#111827"}
+                axes.text(mask, layer, text, fontsize=11, **style)
         axes.grid(visible=False)
         axes.set_xticks(range(masks), [f"[MASK] {mask + 1}" for mask in range(masks)])
         axes.set_yticks(range(layers))

@@ -19,6 +19,16 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 INK, GRID = "#1f2933", "#e4e7eb"
 COLORS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 
+# What a reader in dark mode sees instead of a color; other colors contrast with both backgrounds.
+_IN_THE_DARK = {
+    "#ffffff": "#1b232c",
+    INK: "#e4e7eb",
+    GRID: "#323f4b",
+    COLORS[0]: "#7aa7ff",
+    COLORS[2]: "#34d399",
+    COLORS[3]: "#c084fc",
+}
+
 # Text is kept as text; a fixed salt gives the same identifiers, and so the same file, every time.
 STYLE: dict[Any, Any] = {
     "font.size": 12,
@@ -168,6 +178,18 @@ def svg_text(figure: Figure) -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def adaptive(svg: str) -> str:
+    """Return an SVG text that a browser in dark mode shows in colors for it."""
+    rules = "".join(
+        f'[style*="{paint}: {light}"] {{ {paint}: {dark} !important }}'
+        for light, dark in _IN_THE_DARK.items()
+        for paint in ("fill", "stroke")
+    )
+    rules += f"text {{ fill: {_IN_THE_DARK[INK]} }}"  # black text has no color of its own
+    style = f"<style>@media (prefers-color-scheme: dark) {{{rules}}}</style>"
+    return svg.replace("</svg>", f"{style}\n</svg>")
 
 
 def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:

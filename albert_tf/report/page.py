@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jinja2
 
+from albert_tf.logs import counted
 from albert_tf.report.sections import Section, Shade
 
 
@@ -57,5 +58,6 @@ def html_template(package: str, name: str) -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["counted"] = counted
     environment.tests["shade"] = lambda cell: isinstance(cell, Shade)
     return environment.get_template(name)

@@ -13,8 +13,9 @@ import pytest
 
 from albert_tf.analysis import __main__ as command
 from albert_tf.analysis.__main__ import ANALYSES, run_analysis
+from albert_tf.analysis.analysis_options import labeled_models
 from albert_tf.analysis.attention import attention_page
-from albert_tf.analysis.layers import labeled_models
+from albert_tf.analysis.layers import LayerDistances, draw
 from albert_tf.errors import InputError
 from tests.support.html import Reader
 from tests.support.models import write_trained
@@ -26,7 +27,7 @@ def test_the_page_escapes_all_text():
     weights = np.full((2, 3, 4, 4), 0.25)
     weights[1, 2, 3] = [0.5, 0, 0.125, 0.375]
     tables = {"<entropy>": np.arange(6.0).reshape(2, 3)}
-    text = attention_page("<script>model", HOSTILE, weights, tables)
+    text = attention_page("<script>model", HOSTILE, weights, tables, ["</script>"] * 6)
     page = Reader(text)
     assert [name for name, _ in page.elements].count("script") == 2
     assert not {"img", "link", "iframe"} & page.names()
@@ -49,7 +50,7 @@ def test_labels_of_models(tmp_path):
     }
     with pytest.raises(InputError, match="`model`=out/name: name is already the label of org/name"):
         labeled_models(["org/name", "out/name"])
-    with pytest.raises(InputError, match="`model`=a=: must be a name of weights, or LABEL=NAME"):
+    with pytest.raises(InputError, match="`model`=a=: must be a name of a model, or LABEL=NAME"):
         labeled_models(["a="])
 
 
@@ -69,20 +70,30 @@ def test_every_analysis_of_a_training_folder(tmp_path, capsys, monkeypatch):
     assert [each["label"] for each in both] == ["x", "y&<"]
     assert both[0]["l2"] == both[1]["l2"]
     assert both[0]["tokens"] == 6 + 4
-    assert "y&<" in "".join(ElementTree.parse(tmp_path / "out" / "layers.svg").getroot().itertext())
+    assert "no picture is drawn: with one layer, there is no curve\n" in capsys.readouterr().out
+    two = LayerDistances(np.ones(2), np.ones(2), np.zeros(2), 1)
+    draw(str(tmp_path / "out"), {"y&<": two}, ["svg"])
+    svg = ElementTree.parse(tmp_path / "out" / "layers.svg").getroot()
+    assert "y&<" in "".join(svg.itertext())
+    assert "prefers-color-scheme: dark" in "".join(svg.itertext())
 
     found = run("attention", tmp_path, model=trained, text="a", text_pair="[MASK]")
+    assert "\nif uniform         1.609  0.200  0.400 " in capsys.readouterr().out
     assert found["tokens"] == ["[CLS]", "a", "[SEP]", "[MASK]", "[SEP]"]
     assert np.shape(found["statistics"]["entropy"]) == (1, 2)
     assert "script" in Reader((tmp_path / "out" / "attention.html").read_text()).names()
 
-    pieces = run("embeddings", tmp_path, model=trained, pieces=("ab",), top_k=2)["neighbors"]
+    pieces = run(
+        "embeddings", tmp_path, model=f"{trained}/albert_config.json", pieces=("ab",), top_k=2
+    )["neighbors"]
     assert list(pieces) == ["a", "##b"]
     flags = {"model": trained, "text": "a [MASK]", "target": "c", "formats": ("svg", "png")}
     layers = run("probe", tmp_path, **flags)["layers"]
     assert len(layers) == 2
     assert layers[1][0]["tokens"][0] in (tmp_path / "out" / "probe.svg").read_text()
     assert (tmp_path / "out" / "probe.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="`model`=base_v2: is a config without weights"):
+        run("probe", tmp_path, **{**flags, "model": "base_v2"})
     assert "wrote probe.json, probe.svg, probe.png" in capsys.readouterr().out
 
     monkeypatch.setattr("sys.argv", ["albert-analyze", "heads"])

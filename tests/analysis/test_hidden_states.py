@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf.analysis.attention import attention_maps, attention_statistics
+from albert_tf.analysis.attention import attention_maps, attention_statistics, uniform_statistics
 from albert_tf.analysis.layers import layer_distances
 from albert_tf.errors import InputError
 
@@ -44,6 +44,8 @@ def test_statistics_of_attention(model, tokenizer):
     assert maps.weights.shape == (2, 2, 8, 8)
     np.testing.assert_allclose(maps.weights.sum(-1), 1, atol=1e-5)
     found = attention_statistics(maps)
+    uniform = dict.fromkeys(found, 1 / 8) | {"entropy": math.log(8), "sep": 2 / 8}
+    assert uniform_statistics(maps) == pytest.approx(uniform)
     for layer in range(2):
         for head in range(2):
             weights = maps.weights[layer, head].tolist()

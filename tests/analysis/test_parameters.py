@@ -66,14 +66,15 @@ def test_sums_are_those_of_the_formulas(size, sharing):
 
 
 def test_configs_are_found_by_name_file_or_folder(tmp_path):
-    (tmp_path / "config.json").write_text(CONFIGS["BERT"].to_json())
-    for name in (str(tmp_path), str(tmp_path / "config.json")):
+    for name in ("config.json", "model.ckpt-7.index"):
+        (tmp_path / name).write_text(CONFIGS["BERT"].to_json())
+    for name in map(str, (tmp_path, tmp_path / "config.json", tmp_path / "model.ckpt-7")):
         assert find_config(name) == CONFIGS["BERT"]
     assert find_config("large_v1") == AlbertConfig.preset("large", version=1)
     (tmp_path / "empty").mkdir()
     for name, message in [
-        ("large_v3", "`config`=large_v3: no such file, folder or name; names are base_v1, "),
-        (f"{tmp_path}/empty", "empty: contains no albert_config.json or config.json"),
+        ("large_v3", "`model`=large_v3: no such file, folder or name; names are base_v1, "),
+        (f"{tmp_path}/empty", "no albert_config.json or config.json in .*/empty"),
     ]:
         with pytest.raises(InputError, match=message):
             find_config(name)
