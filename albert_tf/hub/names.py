@@ -23,7 +23,7 @@ from albert_tf.hub.published import Source, fetch_archive, find_archive, source_
 logger = logging.getLogger(__name__)
 
 # Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
-VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
+VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt", "tokenizer.json")
 _ADJACENT_FILES = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)

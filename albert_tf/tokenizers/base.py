@@ -32,7 +32,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import check_unicode, is_folder
 from albert_tf.hub.names import find_vocabulary, local_vocabulary
-from albert_tf.tokenizers import packing
+from albert_tf.tokenizers import packing, tokenizer_json
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
 
@@ -103,8 +103,8 @@ class Tokenizer(abc.ABC):
 
         Args:
             path: a SentencePiece `.model`, a WordPiece vocabulary `.txt` with one piece per line,
-                a folder that contains one of them, or the name of published weights, such as
-                "albert/albert-base-v2".
+                a `tokenizer.json` of Hugging Face, a folder that contains one of them, or the name
+                of published weights, such as "albert/albert-base-v2".
             do_lower_case: whether to lower-case text, as when the vocabulary was trained; None for
                 what is recorded, or else True.
             normalization: what is recorded elsewhere, such as next to the weights. It takes
@@ -117,13 +117,16 @@ class Tokenizer(abc.ABC):
         path = local_vocabulary(path, argument="path")
         if is_folder(path):
             path = _vocabulary_in(path)
+        recorded = read_normalization(os.path.dirname(path))
+        if os.path.basename(path) == tokenizer_json.FILE:
+            path, found = tokenizer_json.convert_vocabulary(path)
+            recorded = recorded.otherwise(found)
         suffix = os.path.splitext(path)[1]
         if suffix not in Tokenizer._by_suffix:
             raise InputError(
                 f"{path}: the name of a vocabulary file must end in "
                 f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"
             )
-        recorded = read_normalization(os.path.dirname(path))
         normalization = Normalization(do_lower_case).otherwise(normalization or recorded, recorded)
         return Tokenizer._by_suffix[suffix](path, normalization)
 
