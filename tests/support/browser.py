@@ -17,10 +17,23 @@ WIDER = """() => document.documentElement.scrollWidth <= innerWidth ? [] :
   [...document.body.querySelectorAll("*")]
     .filter(element => element.getBoundingClientRect().right > innerWidth + 1)
     .slice(0, 5).map(element => element.outerHTML.slice(0, 100))"""
-# axe-core knows the color of text as `color` only, which SVG draws with `fill`.
-COLOR_SVG = """() => document.querySelectorAll("svg text").forEach(
-  text => text.style.color = getComputedStyle(text).fill)"""
-CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+# Contrast of elements that look unlike all in `seen`: of those with the same tags, classes and styles
+# up to the root, the first is enough. axe-core leaves the text of SVG out.
+CONTRAST = """async (seen) => {
+  const looks = new Map();
+  for (const element of document.querySelectorAll("body *")) {
+    if (![...element.childNodes].some(node => node.nodeType == 3 && node.data.trim())) continue;
+    let look = "";
+    for (let each = element; each; each = each.parentElement)
+      look += [each.tagName, each.getAttribute("class"), each.getAttribute("style"), ""];
+    if (!looks.has(look) && !seen.includes(look)) looks.set(look, element);
+  }
+  const options = {runOnly: ["color-contrast"], resultTypes: ["violations"]};
+  if (!looks.size) return [[], []];
+  const {violations} = await axe.run({include: [...looks.values()]}, options);
+  return [[...looks.keys()], violations.flatMap(rule => rule.nodes.map(
+    node => node.any[0].message + ": " + node.html.slice(0, 100)))];
+}"""
 
 
 @contextlib.contextmanager
@@ -36,26 +49,26 @@ def phone() -> Iterator[Any]:
         browser.close()
 
 
-def faults(page: Any, file: pathlib.Path) -> list[str]:
-    """Return what a reader of a file cannot see: parts beyond the edge, and text of low contrast.
+def faults(page: Any, *files: pathlib.Path) -> list[str]:
+    """Return what readers of files cannot see: parts beyond the edge, and text of low contrast.
 
     Args:
         page: from `phone`.
-        file: an HTML file.
+        *files: HTML files of one style sheet.
 
     Returns:
         A line for each fault. Contrast is that of WCAG 2 AA, as axe-core measures it.
     """
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.base import AXE_SCRIPT
 
-    page.goto(file.as_uri())
-    found = [f"{file.name}: too wide: {element}" for element in page.evaluate(WIDER)]
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        page.evaluate(COLOR_SVG)
-        for rule in Axe().run(page, options=CONTRAST).response["violations"]:
-            found += [
-                f"{file.name}, {scheme}: {node['any'][0]['message']}: {node['html'][:100]}"
-                for node in rule["nodes"]
-            ]
+    found, seen = [], {"light": [], "dark": []}
+    for file in files:
+        page.goto(file.as_uri())
+        page.evaluate(AXE_SCRIPT)
+        found += [f"{file.name}: too wide: {element}" for element in page.evaluate(WIDER)]
+        for scheme, looks in seen.items():
+            page.emulate_media(color_scheme=scheme)
+            new, low = page.evaluate(CONTRAST, looks)
+            looks += new
+            found += [f"{file.name}, {scheme}: {fault}" for fault in low]
     return found
