@@ -17,8 +17,8 @@ WIDER = """() => document.documentElement.scrollWidth <= innerWidth ? [] :
   [...document.body.querySelectorAll("*")]
     .filter(element => element.getBoundingClientRect().right > innerWidth + 1)
     .slice(0, 5).map(element => element.outerHTML.slice(0, 100))"""
-# Contrast of elements that look unlike all in `seen`: of those with the same tags, classes and styles
-# up to the root, the first is enough. axe-core leaves the text of SVG out.
+# Contrast of elements that look unlike all in `seen`: of those with the same tags, classes and
+# styles up to the root, the first is enough. axe-core leaves the text of SVG out.
 CONTRAST = """async (seen) => {
   const looks = new Map();
   for (const element of document.querySelectorAll("body *")) {
