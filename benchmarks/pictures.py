@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLORS, GRID, INK, styled_figure, svg_text
+from albert_tf.report.charts import COLORS, GRID, INK, adaptive, styled_figure, svg_text
 from benchmarks.interleaving import Spread
 
 _LOWER_BOUND = "#6b7280"
-_COLORS = (*COLORS, "#be123c", "#0891b2")
+_COLORS = (*COLORS, "#e11d48", "#0891b2")
 
 
 class Bar(NamedTuple):
@@ -62,18 +61,13 @@ class Panel(NamedTuple):
 
 
 def draw(title: str, panels: Sequence[Panel]) -> str:
-    """Return SVG text of one panel or more under a title, two in a row."""
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    heights = [max(map(_height, panels[row * columns :][:columns])) for row in range(rows)]
-    size = (5.4 * columns, sum(heights) + 0.9)
-    with styled_figure(size, rows, columns, height_ratios=heights) as (figure, grid):
+    """Return SVG text of panels below each other, readable on a phone, under a title."""
+    heights = [_height(panel) for panel in panels]
+    size = (5.4, sum(heights) + 0.9)
+    with styled_figure(size, len(panels), height_ratios=heights) as (figure, grid):
         figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         names = list(dict.fromkeys(bar.name for panel in panels for bar in panel.bars))
-        for axes, panel in itertools.zip_longest(grid.flat, panels):
-            if panel is None:
-                axes.set_visible(False)
-                continue
+        for axes, panel in zip(grid.flat, panels, strict=True):
             axes.set_title(panel.title, loc="left", fontsize=11)
             axes.tick_params(length=0, which="both")
             if panel.bars:
@@ -81,7 +75,7 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
             else:
                 _draw_curves(axes, panel)
         _legend(figure, names, panels)
-        return svg_text(figure)
+        return adaptive(svg_text(figure))
 
 
 def _height(panel: Panel) -> float:
@@ -152,7 +146,7 @@ def _legend(figure: Figure, names: list[str], panels: Sequence[Panel]) -> None:
         handles.append(line)
     if handles:
         figure.legend(
-            handles=handles, loc="outside lower left", frameon=False, fontsize=10, ncols=3
+            handles=handles, loc="outside lower left", frameon=False, fontsize=10, ncols=2
         )
 
 

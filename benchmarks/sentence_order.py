@@ -26,7 +26,7 @@ from albert_tf.input.dynamic import swap_segments
 from albert_tf.input.features import unmasked_features
 from albert_tf.input.manifest import manifest_file
 from albert_tf.options import command, option
-from albert_tf.report.charts import Line, Mark, chart
+from albert_tf.report.charts import Line, Mark, adaptive, chart
 from benchmarks.fresh import run_quietly
 from data_prep.tfrecords import read_examples, write_records
 
@@ -172,7 +172,7 @@ def report(folder: pathlib.Path, results: dict, steps_per_pass: int, manifest: d
     title = "Sentence order: accuracy over passes"
     marks = [Mark("chance", 0.5)]
     drawn = chart(title, lines, marks, percent=True, x_label="passes over the text")
-    (folder / "sentence_order.svg").write_text(drawn)
+    (folder / "sentence_order.svg").write_text(adaptive(drawn))
 
 
 def run(*words: str) -> None:

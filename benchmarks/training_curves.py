@@ -11,7 +11,7 @@ import json
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines, write_text
 from albert_tf.options import command, option
-from albert_tf.report.charts import Line, Mark, chart, smooth
+from albert_tf.report.charts import Line, Mark, adaptive, chart, smooth
 
 # What is drawn: quantity -> title, and its value by chance.
 CURVES = {
@@ -50,7 +50,7 @@ def draw(options: CurveOptions) -> None:
         ]
         marks = [] if chance is None else [Mark("chance", chance)]
         path = f"{options.pictures}-{quantity}.svg"
-        write_text(path, chart(title, lines, marks, percent=True))
+        write_text(path, adaptive(chart(title, lines, marks, percent=True)))
         print(path)
 
 

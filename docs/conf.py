@@ -10,6 +10,7 @@ import inspect
 import pathlib
 import re
 
+from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.inspect import signature, stringify_signature
 
@@ -66,6 +67,12 @@ def _link_within_the_site(app, docname, source):
         source[0] = re.sub(rf"\]\((?:\.\./)+{re.escape(path)}", f"](/{page}", source[0])
 
 
+def _link_pictures(app, doctree):
+    """Make pictures links to their files: Sphinx does it with those that have a width."""
+    for image in doctree.findall(nodes.image):
+        image["width"] = "100%"  # custom.css has another
+
+
 def _show_examples_as_code(app, what, name, obj, options, lines):
     """Make indented blocks code: after `Example:`, and after any colon in a module's docstring."""
     shown = []
@@ -94,6 +101,7 @@ def setup(app):
     with quiet_import():  # autodoc would load it with all its start-up messages
         importlib.import_module("keras")
     app.connect("source-read", _link_within_the_site)
+    app.connect("doctree-read", _link_pictures)
     app.connect("autodoc-process-docstring", _show_examples_as_code, priority=400)  # then napoleon
     app.connect("autodoc-process-signature", _show_arguments)
     app.connect("env-check-consistency", _check_public_names)

@@ -25,7 +25,7 @@ RESULTS = ROOT / "experiments" / "results"
 PAGE = ROOT / "docs" / "experiments.md"
 IMAGES = ROOT / "docs" / "images" / "experiments"
 TEMPLATE = ROOT / "experiments" / "page.md"
-SECTIONS = "<!-- studies -->"
+OVERVIEW, SECTIONS = "<!-- overview -->", "<!-- studies -->"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +59,7 @@ def files() -> dict[pathlib.Path, str]:
     """Return the page and its pictures: path -> content."""
     made: dict[pathlib.Path, str] = {}
     lines: list[str] = []
+    measured: list[Study] = []
     unmeasured: dict[str, Study] = {}
     for name in study_names():
         study = find_study(name)
@@ -69,10 +70,13 @@ def files() -> dict[pathlib.Path, str]:
             made.update({IMAGES / file: svg for file, (_, svg) in drawn.items()})
             shown = [(f"images/experiments/{file}", text) for file, (text, _) in drawn.items()]
             lines += report.section(study, results, shown)
-        if not found:
+        if found:
+            measured.append(study)
+        else:
             unmeasured[name] = study
     lines += report.unmeasured(unmeasured)
-    page = read_text(str(TEMPLATE)).replace(SECTIONS, "\n".join(lines).strip())
+    page = read_text(str(TEMPLATE)).replace(OVERVIEW, report.overview(measured))
+    page = page.replace(SECTIONS, "\n".join(lines).strip())
     return {PAGE: page, **made}
 
 

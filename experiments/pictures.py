@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLORS, GRID, drawing
+from albert_tf.report.charts import COLORS, GRID, adaptive, drawing
 from experiments.results import Estimate, Row
 from experiments.study import OWN, Column, Curves, Dots, Relation, Study
 
-_COLORS = (*COLORS, "#be123c", "#0891b2", "#4d7c0f", "#6b7280")
+_COLORS = (*COLORS, "#e11d48", "#0891b2", "#4d7c0f", "#6b7280")
 
 
 def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -> str | None:
@@ -71,7 +71,7 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
         axes.set_ylim(len(measured) - 0.5, -0.5 if column.chance is None else -1.1)
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color=GRID)
-    return svg[0]
+    return adaptive(svg[0])
 
 
 def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | None:
@@ -92,7 +92,7 @@ def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | Non
         axes.set_ylabel(picture.y.heading)
         _logarithmic(axes, [x.mean for _, x, _ in points])
         _legend(figure)
-    return svg[0]
+    return adaptive(svg[0])
 
 
 def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
@@ -111,7 +111,7 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
         axes.set_ylabel(picture.y.heading)
         axes.margins(x=0.01)
         _legend(figure)
-    return svg[0]
+    return adaptive(svg[0])
 
 
 def _logarithmic(axes: Axes, values: Sequence[float]) -> None:

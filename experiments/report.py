@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,27 +13,27 @@ from experiments.study import Column, Study
 
 
 def table(study: Study, rows: Sequence[Row]) -> str:
-    """Return a Markdown table: ours, the difference from the reference, and the paper's numbers."""
+    """Return Markdown tables: ours with the difference from the reference; the paper's numbers."""
     columns = [column for column in study.columns if any(row.estimate(column) for row in rows)]
     theirs = list(dict.fromkeys(name for row in rows for name in row.paper))
     compared = [study.compared] if study.compared in columns and len(rows) > 1 else []
-    heads = [
-        "",
-        *(column.heading for column in columns),
-        *(f"{column.heading}: difference" for column in compared),
-        *(f"paper: {name}" for name in theirs),
-    ]
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    heads = [column.heading for column in columns]
+    heads += [f"difference in {column.heading.removesuffix(', %')}" for column in compared]
     reference = reference_of(study, rows)
-    for row in rows:
-        lines.append(
-            [
-                row.name,
-                *(_cell(column, row) for column in columns),
-                *(_difference(column, row, reference) for column in compared),
-                *(str(row.paper.get(name, "")) for name in theirs),
-            ]
-        )
+    ours = [
+        [row.name, *(_cell(column, row) for column in columns)]
+        + [_difference(column, row, reference) for column in compared]
+        for row in rows
+    ]
+    paper = [
+        [row.name, *(str(row.paper.get(name, "")) for name in theirs)] for row in rows if row.paper
+    ]
+    tables = [_markdown(["", *heads], ours)]
+    return "\n\n".join(tables + [_markdown(["in the paper", *theirs], paper)] * bool(paper))
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -67,7 +68,7 @@ def _difference(column: Column, row: Row, reference: Row) -> str:
         return ""
     scale = 100 if column.percent else 1
     text = f"{scale * difference.value:+.3g}"
-    return f"**{text}**" if difference.is_clear else f"{text}, within the spread"
+    return f"**{text}**" if difference.is_clear else f"({text})"
 
 
 def findings(study: Study, rows: Sequence[Row]) -> str:
@@ -114,7 +115,7 @@ def section(
         f"Paper: {study.source}. {study.question}",
         "",
         "```",
-        results["command"],
+        " \\\n    ".join(textwrap.wrap(results["command"], 84, break_on_hyphens=False)),
         "```",
         "",
         table(study, rows),
@@ -126,9 +127,20 @@ def section(
         lines += [text, ""]
     if study.notes:
         lines += [study.notes.strip(), ""]
-    for path, description in pictures:
-        lines += [f"![{description}]({path})", ""]
-    return lines
+    # In one paragraph, so that the site shows them in pairs.
+    lines += [f"![{description}]({path})" for path, description in pictures]
+    return [*lines, ""]
+
+
+def overview(studies: Sequence[Study]) -> str:
+    """Return a table of what the paper claims, and what was found of it."""
+    rows = [
+        f"| {study.finding.claim} | {study.finding.holds} | {study.finding.numbers} "
+        f"| [{study.title}](#{study.title.lower().replace(' ', '-')}) |"
+        for study in studies
+        if study.finding
+    ]
+    return "\n".join(["| the paper | here | numbers | study |", "|---|---|---|---|", *rows])
 
 
 def unmeasured(studies: Mapping[str, Study]) -> list[str]:

@@ -11,7 +11,7 @@ import pathlib
 import pkgutil
 import runpy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from albert_tf.errors import InputError
 from experiments import studies
@@ -105,6 +105,14 @@ class Curves:
     y: Column = MASKED_LM
 
 
+class Finding(NamedTuple):
+    """What a study found, in a row of the page's first table."""
+
+    claim: str
+    holds: str
+    numbers: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Study:
     """A question, and the runs that answer it.
@@ -125,7 +133,8 @@ class Study:
         timed: whether the speed of a training step is measured, in interleaved rounds.
         timed_batch: scale -> (sequences, tokens) in a timed step, instead of `Scale.timed_batch`.
         same_time: whether every run gets the time of `Scale.minutes` instead of a number of steps.
-        notes: what was found, for the page; Markdown.
+        finding: what was found, in a line.
+        notes: the same at length, for the page; Markdown.
     """
 
     title: str
@@ -142,6 +151,7 @@ class Study:
     timed: bool = False
     timed_batch: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     same_time: bool = False
+    finding: Finding | None = None
     notes: str = ""
 
     def evaluation_sets(self) -> list[str]:

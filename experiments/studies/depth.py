@@ -7,6 +7,7 @@ from experiments.study import (
     PARAMETERS,
     SENTENCE_ORDER,
     SPEED,
+    Finding,
     Relation,
     Study,
     Variant,
@@ -43,6 +44,11 @@ STUDY = Study(
     columns=(PARAMETERS, GFLOPS, SPEED, *LEARNED),
     pictures=(Relation(GFLOPS, MASKED_LM), Relation(GFLOPS, SENTENCE_ORDER)),
     timed=True,
+    finding=Finding(
+        "More layers with the same parameters learn more.",
+        "not in one pass",
+        "masked tokens 16.4, 15.3, 15.4 and 14.5 % with 1, 2, 4 and 8 layers, within the spread",
+    ),
     notes="""
 In masked tokens, no two depths differ by more than the spread of the seeds: the gain that the paper
 reports, with much longer training, does not show in one pass over 65 MB. A single layer leaves the
