@@ -10,12 +10,11 @@ import inspect
 import pathlib
 import re
 
+import albert_tf
+from albert_tf.environment import quiet_import
 from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.inspect import signature, stringify_signature
-
-import albert_tf
-from albert_tf.environment import quiet_import
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -23,7 +22,9 @@ project = "albert_tf"
 author = "the albert_tf authors"
 copyright = "the albert_tf authors, Apache 2.0"
 version = release = re.search(
-    r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    r'^version = "(.+)"',
+    (ROOT / "pyproject.toml").read_text(encoding="utf-8"),
+    re.MULTILINE,
 ).group(1)
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -78,7 +79,9 @@ def _show_examples_as_code(app, what, name, obj, options, lines):
     shown = []
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         starts_code = what == "module" and line.endswith(":") and not after
-        shown += [f"{line}:", ""] if starts_code or line.strip() == "Example:" else [line]
+        shown += (
+            [f"{line}:", ""] if starts_code or line.strip() == "Example:" else [line]
+        )
     lines[:] = shown
 
 
@@ -94,7 +97,9 @@ def _check_public_names(app, env):
     documented = env.get_domain("py").objects
     for name in albert_tf.__all__:
         if f"albert_tf.{name}" not in documented:
-            logging.getLogger(__name__).warning("docs/reference/api.md lacks albert_tf.%s", name)
+            logging.getLogger(__name__).warning(
+                "docs/reference/api.md lacks albert_tf.%s", name
+            )
 
 
 def setup(app):
@@ -102,6 +107,8 @@ def setup(app):
         importlib.import_module("keras")
     app.connect("source-read", _link_within_the_site)
     app.connect("doctree-read", _link_pictures)
-    app.connect("autodoc-process-docstring", _show_examples_as_code, priority=400)  # then napoleon
+    app.connect(
+        "autodoc-process-docstring", _show_examples_as_code, priority=400
+    )  # then napoleon
     app.connect("autodoc-process-signature", _show_arguments)
     app.connect("env-check-consistency", _check_public_names)

@@ -67,7 +67,9 @@ def signature(name: str, function: object, bound: bool) -> str:
             text = "..." if "<" in text else text.replace("'", '"')
             parameter = parameter.replace(default=_Shown(text))
         parameters.append(parameter.replace(annotation=parameter.empty))
-    return name + str(found.replace(parameters=parameters, return_annotation=found.empty))
+    return name + str(
+        found.replace(parameters=parameters, return_annotation=found.empty)
+    )
 
 
 def wrapped(call: str) -> str:
@@ -77,7 +79,9 @@ def wrapped(call: str) -> str:
     name, _, arguments = call.removesuffix(")").partition("(")
     lines = [arguments]
     if len(arguments) > WIDTH - 4:
-        lines = [f"{argument}," for argument in re.split(r", (?=[\w*]+[=,]|\*)", arguments)]
+        lines = [
+            f"{argument}," for argument in re.split(r", (?=[\w*]+[=,]|\*)", arguments)
+        ]
     return "\n    ".join([f"{name}(", *lines]) + "\n)"
 
 
@@ -92,7 +96,11 @@ def methods(cls: type) -> Iterator[tuple[str, object, bool]]:
     seen: set[str] = set()
     for base in own:
         for name, value in vars(base).items():
-            function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            function = (
+                value.__func__
+                if isinstance(value, classmethod | staticmethod)
+                else value
+            )
             hidden = name.startswith("_") and name != "__call__"
             if hidden or name in seen or not inspect.isfunction(function):
                 continue
@@ -121,9 +129,13 @@ def entry(name: str) -> str:
     if rows:
         lines.append("")
         for method, function, bound in rows:
-            call = signature("" if method == "__call__" else f".{method}", function, bound)
+            call = signature(
+                "" if method == "__call__" else f".{method}", function, bound
+            )
             text = f"- `{call}`: {purpose(function)}".rstrip(": ")
-            lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+            lines += textwrap.wrap(
+                text, WIDTH, subsequent_indent="  ", break_on_hyphens=False
+            )
     return "\n".join(lines)
 
 

@@ -1,4 +1,7 @@
-"""The commands of the Chinese pages and of docs/clue.md are commands that the programs accept."""
+"""The commands of the Chinese pages and of docs/clue.md are commands that the programs accept.
+
+And how pages are set: what a browser would show otherwise, in Chinese and in blocks of code.
+"""
 
 from __future__ import annotations
 
@@ -65,3 +68,31 @@ def test_links_lead_to_pages(page):
     links = re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", text)
     assert links
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs/zh").glob("*.md")), ids=lambda page: page.stem
+)
+def test_sentences_have_no_line_breaks(page):
+    """Browsers would show them as spaces."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert not re.findall(r".*[\u3000-\u9fff\uff00-\uffef]\n *(?![-*|#>]|\d+\. )\S.*", text)
+
+
+def test_code_fits_its_box():
+    """Except for what has to be in one line: aligned columns, rows of JSON, and long names."""
+    wide = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        if page.name == "public-api.md":  # of signatures, written by a command
+            continue
+        blocks = re.finditer(r"^( *)```.*?\n(.*?)^ *```", page.read_text("utf-8"), re.DOTALL | re.M)
+        for indent, block in (match.groups() for match in blocks):
+            lines = [line.removeprefix(indent) for line in block.splitlines()]
+            wide += [
+                f"{page.name}: {line}"
+                for line in lines
+                if len(line) > 88
+                and not re.search(r"^\{|\t|(\S  +\S.*){3}", line)
+                and max(map(len, line.split())) < 80
+            ]
+    assert not wide, "\n".join(wide)
