@@ -17,7 +17,8 @@ import albert_tf
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "public-api.md"
-WIDTH = 100
+# Of prose, and of code, as in all pages.
+WIDTH, CODE_WIDTH = 100, 88
 
 HEADER = """\
 # Public API
@@ -74,11 +75,11 @@ def signature(name: str, function: object, bound: bool) -> str:
 
 def wrapped(call: str) -> str:
     """Return a call on as many lines as it needs."""
-    if len(call) <= WIDTH:
+    if len(call) <= CODE_WIDTH:
         return call
     name, _, arguments = call.removesuffix(")").partition("(")
     lines = [arguments]
-    if len(arguments) > WIDTH - 4:
+    if len(arguments) > CODE_WIDTH - 4:
         lines = [
             f"{argument}," for argument in re.split(r", (?=[\w*]+[=,]|\*)", arguments)
         ]
