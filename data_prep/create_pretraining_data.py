@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from albert_tf import original_flags
+from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -35,16 +36,17 @@ def run(options: PretrainingDataOptions) -> None:
         shares.append(f"{pair.labels[1]} {manifest['positive_label_share']:.1%}")
     megabytes, seconds = manifest["text_bytes"] / 1e6, manifest["seconds"]
     print(
-        f"{manifest['examples']:,} examples from {manifest['documents']:,} documents, "
-        f"{manifest['tokens']:,} tokens ({megabytes:.1f} MB), in {seconds:.1f} s "
-        f"({megabytes / seconds:.1f} MB/s); {', '.join(shares)}"
+        f"{counted(manifest['examples'], 'example')} from "
+        f"{counted(manifest['documents'], 'document')}, {counted(manifest['tokens'], 'token')} "
+        f"({megabytes:.1f} MB), in {seconds:.1f} s ({megabytes / seconds:.1f} MB/s); "
+        f"{', '.join(shares)}"
     )
     _print_losses(options, manifest)
     _print_unknown(manifest)
     if manifest["skipped_lines"]:
-        print(f"{manifest['skipped_lines']:,} lines longer than a megabyte were skipped")
+        print(f"skipped {counted(manifest['skipped_lines'], 'line')} of more than a megabyte")
     for file, examples in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
-        print(f"{file}: {examples:,} examples")
+        print(f"{file}: {counted(examples, 'example')}")
     if len(manifest["files"]) > _MAX_LISTED_FILES:
         print(f"... and {len(manifest['files']) - _MAX_LISTED_FILES} more files")
 

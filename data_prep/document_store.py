@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from albert_tf.progress import ThroughputLine
 from data_prep.appended_files import AppendedFiles
 from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates
 from data_prep.output_documents import OutputDocument
-from data_prep.throughput import ThroughputLine
 
 
 class DocumentStore(AppendedFiles):

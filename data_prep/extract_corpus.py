@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 
+from albert_tf.logs import counted
 from albert_tf.options import command
 from data_prep.extraction_options import ExtractionOptions
 
@@ -28,10 +29,8 @@ def run(options: ExtractionOptions) -> None:
 
     summary = extract(options)
     for path, written in summary["outputs"].items():
-        print(
-            f"{path}: {written['documents']:,} documents, {written['sentences']:,} sentences, "
-            f"{written['words']:,} words, {written['bytes'] / 1e6:.1f} MB"
-        )
+        counts = [counted(written[f"{unit}s"], unit) for unit in ("document", "sentence", "word")]
+        print(f"{path}: {', '.join(counts)}, {written['bytes'] / 1e6:.1f} MB")
     megabytes, seconds = summary["characters"] / 1e6, summary["seconds"]
     line = f"read {megabytes:.1f} MB of text in {seconds:.1f} s ({megabytes / seconds:.1f} MB/s)"
     if summary["repeated_characters"]:

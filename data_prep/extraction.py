@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.progress import ThroughputLine
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
@@ -32,7 +33,6 @@ from data_prep.output_documents import (
 )
 from data_prep.sampling import DocumentSample
 from data_prep.sources import TOOLS, Source, find_inputs, fingerprint, parse_sources
-from data_prep.throughput import ThroughputLine
 from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
 from data_prep.workers import start_workers
 

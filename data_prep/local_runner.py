@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.progress import ThroughputLine
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
@@ -29,7 +30,6 @@ from data_prep.shards import (
     unit_of,
     write_part,
 )
-from data_prep.throughput import ThroughputLine
 from data_prep.work_folder import WorkFolder
 from data_prep.workers import AnyWorkers, start_workers
 

@@ -17,6 +17,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.input.manifest import manifest_file, read_manifest
+from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE
 from data_prep.example_maker import UNKNOWN_CHARACTER
@@ -162,7 +163,7 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
     inputs = ", ".join(plan.paths)
     if not counts["tokens"]:
         skipped = counts["skipped_lines"]
-        lines = f" ({skipped} lines longer than a megabyte were skipped)" if skipped else ""
+        lines = f" (skipped {counted(skipped, 'line')} of more than a megabyte)" if skipped else ""
         raise InputError(f"`input_file`: no text in {inputs}{lines}")
     if plan.options.one_segment_chunks == "drop":
         raise InputError(

@@ -19,8 +19,8 @@ import numpy as np
 
 from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
+from albert_tf.progress import ThroughputLine
 from albert_tf.tokenizers.word_starts import is_unspaced
-from data_prep.throughput import ThroughputLine
 
 try:
     from rensa import RMinHash

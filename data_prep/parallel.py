@@ -20,6 +20,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
+from albert_tf.children import stoppable
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -61,6 +63,7 @@ class Workers:
     ):
         self._processes = processes
         self._executor: ProcessPoolExecutor | None = None
+        self._open = contextlib.ExitStack()
         if processes > 1:
             # `spawn`, not `fork`: this process may have threads running.
             self._executor = ProcessPoolExecutor(
@@ -99,11 +102,14 @@ class Workers:
             ) from None
 
     def __enter__(self) -> Workers:
+        if self._executor:
+            # A process that SIGTERM ends leaves semaphores, about which Python's tracker complains.
+            self._open.enter_context(stoppable())
+            self._open.callback(self._executor.shutdown, cancel_futures=True)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._executor:
-            self._executor.shutdown(cancel_futures=True)
+        self._open.close()
 
 
 @contextlib.contextmanager

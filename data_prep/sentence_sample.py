@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.input.masking import derive_seeds
+from albert_tf.progress import ThroughputLine
 from data_prep.text_units import (
     MAX_LINE_BYTES,
     TextUnit,
@@ -24,7 +25,6 @@ from data_prep.text_units import (
     lines_from,
     split_into_units,
 )
-from data_prep.throughput import ThroughputLine
 from data_prep.workers import WorkerOptions, start_workers
 
 logger = logging.getLogger(__name__)

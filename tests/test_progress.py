@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from albert_tf import progress
-from data_prep.throughput import ThroughputLine
+from albert_tf.progress import ThroughputLine
 
 
 class Terminal(io.StringIO):
@@ -79,11 +79,11 @@ def test_a_terminal_gets_the_most_important_fields_that_fit(monkeypatch, columns
 
 def test_the_time_left_of_data_preparation_leaves_out_the_start(clock):
     log = io.StringIO()
-    with ThroughputLine("read", "MB", total=40, stream=log) as shown:
+    with ThroughputLine("read", "MB", total=40.0, stream=log) as shown:
         clock(100)  # workers start and compile
-        shown.update(2)
+        shown.update(2.0)
         clock(100)
-        shown.update(12)
+        shown.update(12.0)
     assert log.getvalue() == (
         "read 2.0 of 40.0 MB  0.0 MB/s\nread 12.0 of 40.0 MB  4:40 left  0.1 MB/s\n"
     )
@@ -99,10 +99,10 @@ def test_a_message_takes_the_place_of_the_line(monkeypatch):
 
 def test_data_preparation_shows_amount_rate_and_time_left(clock):
     log = io.StringIO()
-    with ThroughputLine("read", "MB", total=40, stream=log) as shown:
+    with ThroughputLine("read", "MB", total=40.0, stream=log) as shown:
         for done in range(1, 13):
             clock(10)
-            shown.update(done)
+            shown.update(float(done))
     assert log.getvalue() == (
         "read 6.0 of 40.0 MB  5:40 left  0.1 MB/s\nread 12.0 of 40.0 MB  4:40 left  0.1 MB/s\n"
     )
@@ -113,4 +113,4 @@ def test_data_preparation_clears_its_line_on_a_terminal(clock):
     with ThroughputLine("read", "MB", stream=terminal) as shown:
         clock(10)
         shown.update(1)
-    assert terminal.getvalue() == "\r\x1b[Kread 1.0 MB  0.1 MB/s\r\x1b[K"
+    assert terminal.getvalue() == "\r\x1b[Kread 1 MB  0.1 MB/s\r\x1b[K"

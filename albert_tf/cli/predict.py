@@ -15,6 +15,7 @@ from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.prediction.files import RowWriter, check_output, row_writer
 from albert_tf.prediction.options import PredictOptions
@@ -92,7 +93,7 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
             count += len(rows)
             if shows_progress:
                 rate = count / (time.monotonic() - start)
-                progress.update(f"{count:,} rows predicted", f"{rate:,.1f} a second")
+                progress.update(f"{counted(count, 'row')} predicted", f"{rate:,.1f} a second")
         if not count and options.output_file != STANDARD_STREAM:
             _write_columns(task, predict, options, writer)
     if shows_progress:

@@ -39,6 +39,7 @@ from albert_tf.finetuning.sources import (
 )
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
 from albert_tf.finetuning.trained_settings import with_trained_settings
+from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE, UnknownCharacters, describe_unknown
 from albert_tf.training.evaluation import BestCheckpoint
@@ -194,10 +195,10 @@ def read_sets(task: FineTuningTask) -> list[ExampleSet]:
         if count := int((truncated > 0).sum()):
             note = (
                 f"; {count:,} truncated to {task.options.max_seq_length} tokens "
-                f"({truncated.sum():,} tokens dropped)"
+                f"({counted(truncated.sum(), 'token')} dropped)"
             )
         title = f"{each.split} {each.name}".strip()
-        logger.info("%s: %s examples%s", title, f"{len(each.features):,}", note)
+        logger.info("%s: %s%s", title, counted(len(each.features), "example"), note)
         if unknown := _unknown_tokens(task, each):
             logger.info("%s: %s", title, unknown)
     return sets

@@ -248,7 +248,7 @@ class FineTuningRun:
         """Return what the model computes for all examples, in their order."""
         length = self.options.max_seq_length
         stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=self._pad)
-        return predict(self.engine, self._predict_step, stream)
+        return predict(self.engine, self._predict_step, stream, shows_progress=True)
 
     def _evaluate(self) -> Evaluation:
         results: dict[str, float] = {}

@@ -10,6 +10,7 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.hub.published import Source
 from albert_tf.interop.adjacent_files import AdjacentFiles, kept_results
+from albert_tf.logs import counted
 from albert_tf.task_kinds import heads
 from albert_tf.tokenizers.normalization import Normalization
 
@@ -101,9 +102,9 @@ def _card(
 ) -> str:
     config, adjacent = facts.config, facts.adjacent
     summary = (
-        f"An ALBERT model ({config.num_hidden_layers} layers, hidden size {config.hidden_size}) "
-        f"{form}, created by albert_tf from {facts.source} weights. Parameters: "
-        f"{facts.parameters:,}."
+        f"An ALBERT model ({counted(config.num_hidden_layers, 'layer')}, hidden size "
+        f"{config.hidden_size}) {form}, created by albert_tf from {facts.source} weights. "
+        f"Parameters: {facts.parameters:,}."
     )
     if facts.origin:
         summary += f" The original weights are {facts.origin.address}, {facts.origin.revision}."
@@ -126,7 +127,8 @@ def _card(
         parts.append(table("Evaluation", adjacent.results))
     if adjacent.results and adjacent.evaluated:
         lines = [
-            f"- {f'{each.name}: ' if each.name else ''}{each.data}, {each.examples:,} examples"
+            f"- {f'{each.name}: ' if each.name else ''}{each.data}, "
+            f"{counted(each.examples, 'example')}"
             for each in adjacent.evaluated
         ]
         parts.append("\n".join(["Evaluated on:", "", *lines]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from albert_tf.config import AlbertConfig
 from albert_tf.hardware.slices import GIB, Slice
+from albert_tf.logs import counted
 from albert_tf.tpu.bounds import KERNEL_RATE, Compiled, StepTime, step_time
 from albert_tf.tpu.preflight_options import PreflightOptions
 
@@ -36,7 +37,8 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     if where:
         share = options.train_batch_size // where.replicas
         lines.append(
-            f"{where.name} ({where.accelerator}): {where.replicas} devices, {share} examples each, "
+            f"{where.name} ({where.accelerator}): {counted(where.replicas, 'device')}, "
+            f"{counted(share, 'example')} each, "
             f"{where.data.memory / GIB:.2f} GiB of HBM for a program"
         )
     return lines

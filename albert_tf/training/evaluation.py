@@ -26,6 +26,7 @@ from albert_tf.interop.adjacent_files import (
     results_text,
 )
 from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.logs import counted
 from albert_tf.training.log import EventWriter, Row, read_rows, rounded
 from albert_tf.training.options import TrainingOptions
 
@@ -239,7 +240,8 @@ class PeriodicEvaluation:
         if since < self._early_stopping:
             return None
         than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than none"
-        return f"stopping after step {step}: no better {metric} {than} in {since} evaluations"
+        tries = counted(since, "evaluation")
+        return f"stopping after step {step}: no better {metric} {than} in {tries}"
 
     @property
     def _path(self) -> str:

@@ -34,6 +34,7 @@ from albert_tf.files import (
     sync,
     write_bytes,
 )
+from albert_tf.logs import counted
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.training.command_line import command_line, given_flags
@@ -213,7 +214,7 @@ class TrainingLog:
         if seconds_left < math.inf:
             fields.append(f"{duration(seconds_left)} left")
         if self._skipped:
-            fields.append(f"{self._skipped} steps skipped (not finite)")
+            fields.append(f"{counted(self._skipped, 'step')} skipped (not finite)")
         fields += [form.format(record[name]) for name, form in _FORMS.items() if name in record]
         if record.get("input_wait", 0.0) >= _NEGLIGIBLE_WAIT:
             fields.append(f"{record['input_wait']:.0%} waiting for data")

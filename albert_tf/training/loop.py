@@ -16,8 +16,9 @@ from albert_tf.engines.checkpoints import Checkpoints
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, Stopped
-from albert_tf.input.streams import BatchStream
+from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream
 from albert_tf.modeling.losses import means
+from albert_tf.progress import ThroughputLine
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload, memory
 from albert_tf.training.log import TrainingLog, lines_up_to, parse_row
@@ -242,18 +243,26 @@ def evaluate(
     """
     sums: dict[str, float] = {}
     weights: dict[str, float] = {}
-    for batch in itertools.islice(engine.iterate(stream), max_steps or None):
-        batch_sums, batch_weights = evaluation_step(batch)
-        for totals, values in ((sums, batch_sums), (weights, batch_weights)):
-            for name, value in values.items():
-                totals[name] = totals.get(name, 0.0) + value
+    batches = itertools.islice(engine.iterate(stream), max_steps or None)
+    count = min(len(stream.batches(WHOLE)), max_steps or ENDLESS)
+    with ThroughputLine("evaluated", "batches", count) as progress:
+        for number, batch in enumerate(batches, start=1):
+            batch_sums, batch_weights = evaluation_step(batch)
+            for totals, values in ((sums, batch_sums), (weights, batch_weights)):
+                for name, value in values.items():
+                    totals[name] = totals.get(name, 0.0) + value
+            if engine.workers.is_chief:
+                progress.update(number)
     if not weights:
         raise InputError("no example to evaluate on")
     return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
 
 
 def predict(
-    engine: Engine, prediction_step: PredictionStep, stream: BatchStream
+    engine: Engine,
+    prediction_step: PredictionStep,
+    stream: BatchStream,
+    shows_progress: bool = False,
 ) -> dict[str, np.ndarray]:
     """Return what a model computes for all examples, in their order.
 
@@ -261,6 +270,7 @@ def predict(
         engine: where the steps run.
         prediction_step: the model.
         stream: global batches with `example_number`, which is -1 for what pads a batch.
+        shows_progress: whether the chief shows a line of it.
 
     Returns:
         The step's outputs by name, `[examples, ...]`. Where their other axes differ from batch to
@@ -269,13 +279,16 @@ def predict(
     iterator = engine.iterate(stream)
     numbers: list[np.ndarray] = []
     outputs: dict[str, list[np.ndarray]] = collections.defaultdict(list)
-    with contextlib.suppress(StopIteration):
+    progress = ThroughputLine("computed", "batches", len(stream.batches(WHOLE)))
+    with progress, contextlib.suppress(StopIteration):
         while True:
             batch_numbers, values = prediction_step(iterator)
             real = batch_numbers >= 0
             numbers.append(batch_numbers[real])
             for name, value in values.items():
                 outputs[name].append(value[real])
+            if shows_progress and engine.workers.is_chief:
+                progress.update(len(numbers))
     order = np.argsort(np.concatenate(numbers))
     return {name: _joined(parts)[order] for name, parts in outputs.items()}
 

@@ -20,6 +20,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.environment import quiet_import
 from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.slices import parse_slice
+from albert_tf.logs import counted
 from benchmarks import corpus
 from benchmarks.comparison import Suite
 from benchmarks.interleaving import interleave
@@ -82,7 +83,7 @@ def run(suite: Suite) -> Result:
     measurements = [
         Measurement(
             stage,
-            f"{count} core{'s' * (count > 1)}",
+            counted(count, "core"),
             seconds,
             _COUNT,
             "examples",

@@ -29,8 +29,8 @@ def run(options: InspectOptions) -> None:
     options.check()
     paths = record_files(options.input_file, "input_file")
     # They load TensorFlow, which takes longer than to see that a file is missing.
+    from albert_tf.progress import ThroughputLine
     from data_prep.inspect import reading, show, statistics
-    from data_prep.throughput import ThroughputLine
 
     if options.plot:
         files.make_folder(os.path.dirname(options.plot), "plot")

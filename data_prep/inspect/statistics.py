@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.input.features import Feature
+from albert_tf.logs import counted
 from data_prep.inspect.reading import Batch
 from data_prep.inspect.show import WIDTH, Names
 
@@ -119,7 +120,7 @@ class Statistics:
         tokens, positions = self.tokens, self.examples * self.sequence
         first = self.first_segment_tokens / self.examples
         rows = [
-            ("examples", f"{self.examples:,} in {files} file{'s' * (files > 1)}"),
+            ("examples", f"{self.examples:,} in {counted(files, 'file')}"),
             (
                 "tokens",
                 f"{tokens:,} in {positions:,} positions; padding {1 - tokens / positions:.1%}",

@@ -1,5 +1,6 @@
 """Tables 11 and 13: how many layers, all with the same parameters."""
 
+from albert_tf.logs import counted
 from experiments.study import (
     GFLOPS,
     LEARNED,
@@ -19,7 +20,7 @@ PAPER = {1: 52.9, 3: 71.2, 6: 77.2, 12: 81.5, 24: 82.1, 48: 81.8}
 
 def variants(scale):
     depths = scale.at((1, 2, 4, 8), tuple(PAPER)[:5], tuple(PAPER))
-    names = {layers: f"{layers} layer{'s' * (layers > 1)}" for layers in depths}
+    names = {layers: counted(layers, "layer") for layers in depths}
     return [
         Variant(
             name,

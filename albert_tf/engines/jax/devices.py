@@ -18,6 +18,7 @@ from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
 from albert_tf.hardware.precision import gpu_precision, tpu_precision, xla_cpu_precision
+from albert_tf.logs import counted
 
 # The axis of the mesh over which every batch is split.
 DATA = "data"
@@ -131,7 +132,7 @@ def _tpu(options: DeviceOptions) -> Chosen:
         )
     if options.num_tpu_cores not in (0, len(devices)):
         raise InputError(
-            f"`num_tpu_cores`={options.num_tpu_cores}: there are {len(devices)} devices"
+            f"`num_tpu_cores`={options.num_tpu_cores}: JAX finds {counted(len(devices), 'device')}"
         )
     return devices, workers
 
@@ -194,4 +195,4 @@ def _local_devices() -> list[jax.Device]:
 
 
 def _count(devices: list[jax.Device]) -> str:
-    return f"{len(devices)} device{'s' * (len(devices) != 1)} ({devices[0].device_kind})"
+    return f"{counted(len(devices), 'device')} ({devices[0].device_kind})"

@@ -19,6 +19,7 @@ from albert_tf.files import exists, read_json
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import find_adjacent_files
+from albert_tf.logs import counted
 from albert_tf.report.sections import Section
 from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.answers import (
@@ -198,11 +199,11 @@ class QuestionAnsweringTask(FineTuningTask):
         windows = make_windows(questions, self.tokenizer, length, query, stride, answers)
         truncated = windows.questions_truncated
         logger.info(
-            "%s: %s questions%s; %s windows",
+            "%s: %s%s; %s",
             split,
-            f"{len(questions):,}",
+            counted(len(questions), "question"),
             f", {truncated:,} truncated to {query} tokens" if truncated else "",
-            f"{len(windows.windows):,}",
+            counted(len(windows.windows), "window"),
         )
         return windows
 

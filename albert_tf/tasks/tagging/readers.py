@@ -18,6 +18,7 @@ from albert_tf.files import (
     read_lines,
     shown,
 )
+from albert_tf.logs import counted
 from albert_tf.tasks.tagging.columns import read_columns
 from albert_tf.tasks.tagging.entities import Entity, chunks, iob2
 from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, split_tag
@@ -199,7 +200,9 @@ def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> Tag
         if tags is None and options.labeled:
             raise InputError(f"{location}: lacks 'ner_tags' (or 'tags'), a tag for each token")
         if tags is not None and len(tags) != len(row.tokens):
-            raise InputError(f"{location}: {len(row.tokens)} tokens, but {len(tags)} tags")
+            raise InputError(
+                f"{location}: {counted(len(row.tokens), 'token')}, but {counted(len(tags), 'tag')}"
+            )
         names = None
         if tags is not None:
             names = [_tag_name(location, tag, options.tag_names) for tag in tags]

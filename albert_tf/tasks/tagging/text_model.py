@@ -12,6 +12,7 @@ import keras
 from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.logs import counted
 from albert_tf.tasks.tagging import KIND
 from albert_tf.tasks.tagging.entities import Entity
 from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
@@ -273,7 +274,9 @@ def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
     for tag in tags:
         check_text(tag, location)
     if len(tags) != len(words):
-        raise InputError(f"{location}: {len(tags)} tags, but {len(words)} words")
+        raise InputError(
+            f"{location}: {counted(len(tags), 'tag')}, but {counted(len(words), 'word')}"
+        )
     return from_words(location, number, words, tags)
 
 

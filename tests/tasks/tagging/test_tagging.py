@@ -325,7 +325,7 @@ def test_json_lines_and_parquet(tmp_path):
         ("a.json", "{}", "a.json:1: must have 'tokens' or 'text'"),
         ("a.json", "[]", "a.json:1: must be object, not array"),
         ("a.json", '{"tokens": ["a"]}', "a.json:1: lacks 'ner_tags'"),
-        ("a.json", '{"tokens": ["a"], "tags": ["O", "O"]}', "a.json:1: 1 tokens, but 2 tags"),
+        ("a.json", '{"tokens": ["a"], "tags": ["O", "O"]}', "a.json:1: 1 token, but 2 tags"),
         ("a.json", '{"tokens": ["a"], "tags": [3]}', "a.json:1: tag 3: tags must be texts"),
         ("a.json", '{"text": "ab"}', "a.json:1: lacks 'entities'"),
         (
