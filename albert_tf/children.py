@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from albert_tf.errors import Stopped
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_running: set[subprocess.Popen] = set()
 
 
 @contextlib.contextmanager
@@ -28,14 +29,36 @@ def stoppable(message: str = "stopped") -> Iterator[None]:
 
     replaced = {}
     if threading.current_thread() is threading.main_thread():
-        for number in _SIGNALS:
+        for number, handler in {**dict.fromkeys(_SIGNALS, stop), signal.SIGTSTP: _pause}.items():
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                replaced[number] = signal.signal(number, stop)
+                replaced[number] = signal.signal(number, handler)
     try:
         yield
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
+
+
+def _pause(number: int, frame: Any) -> None:
+    """Pause this process and its children, as Ctrl-Z does with a job of one session."""
+    paused = [process for process in _running.copy() if not _is_paused(process)]
+    for process in paused:
+        _signal(process, signal.SIGSTOP)
+    os.kill(os.getpid(), signal.SIGSTOP)  # until SIGCONT, of `fg` or `bg`
+    for process in paused:
+        _signal(process, signal.SIGCONT)
+
+
+def _is_paused(process: subprocess.Popen) -> bool:
+    """Return whether a child is paused already, as in a benchmark where another one runs."""
+    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+    return False
+
+
+def _signal(process: subprocess.Popen, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 @contextlib.contextmanager
@@ -51,10 +74,12 @@ def child(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen]:
     """
     with stoppable():
         process = subprocess.Popen(words, start_new_session=True, **options)
+        _running.add(process)
         try:
             yield process
         finally:
             end(process)
+            _running.discard(process)
 
 
 def end(process: subprocess.Popen) -> None:

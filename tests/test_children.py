@@ -135,6 +135,33 @@ def test_a_signal_that_stops_this_process_ends_the_child_first():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+PAIR = """
+import subprocess
+from albert_tf.children import child
+with child(["sleep", "60"]) as works, child(["sleep", "60"]) as waits:
+    waits.send_signal(19)
+    print(works.pid, waits.pid, flush=True)
+    works.wait()
+"""
+
+
+def test_ctrl_z_pauses_and_resumes_the_children_that_work():
+    words = [sys.executable, "-c", PAIR]
+    with child(words, cwd=ROOT, stdout=subprocess.PIPE) as process, process.stdout:
+        works, waits = map(int, process.stdout.readline().split())
+
+        def states():
+            return "".join(map(state_of, (process.pid, works, waits)))
+
+        for number, expected in ((signal.SIGTSTP, "TTT"), (signal.SIGCONT, "SST")):
+            process.send_signal(number)
+            end = time.monotonic() + 10
+            while states() != expected and time.monotonic() < end:
+                time.sleep(0.01)
+            assert states() == expected
+        os.kill(works, signal.SIGKILL)
+
+
 def test_a_paused_child_ends_too():
     with child(["sleep", "60"]) as process:
         process.send_signal(signal.SIGSTOP)
