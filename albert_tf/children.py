@@ -35,8 +35,8 @@ def stoppable(message: str = "stopped") -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in replaced.items():
-            signal.signal(number, handler)
+        for number, before in replaced.items():
+            signal.signal(number, before)
 
 
 def _pause(number: int, frame: Any) -> None:
