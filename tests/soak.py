@@ -67,7 +67,7 @@ SLOW = ("fsync", "fdatasync", "rename", "renameat", "unlink", "mkdir")
 # What holds times, and differs between two runs that are not disturbed either.
 VOLATILE = (
     *("events.", "metrics.jsonl", "fingerprint.pb", "saved_model.pb", ".manifest.json"),
-    *(".corpus.json", "export/README.md"),
+    *(".corpus.json", "export/README.md", "report.html"),
 )
 # What a checkpoint is written under: those of TensorFlow, and those of orbax.
 UNFINISHED = ("out/*_temp", "out/.model.ckpt-*[0-9].unfinished*")

@@ -20,8 +20,11 @@ from albert_tf.optimization.optimizers import AdamW
 # `length` is that of its sequences, padding included.
 HISTORY = ("loss", "gradient_norm", "finite", "length")
 
-# Returns sums and weights of an objective over a global batch, without dropout.
-EvaluationStep: TypeAlias = Callable[[Any], tuple[dict[str, float], dict[str, float]]]
+# Returns sums and weights of an objective over a global batch, and its `predictions`, without
+# dropout.
+EvaluationStep: TypeAlias = Callable[
+    [Any], tuple[dict[str, float], dict[str, float], dict[str, np.ndarray]]
+]
 # Takes a global batch from an iterator; returns `example_number` `[batch]` and outputs of the model
 # by name, `[batch, ...]`, without dropout. Raises StopIteration when there are no more batches.
 PredictionStep: TypeAlias = Callable[[Iterator], tuple[np.ndarray, dict[str, np.ndarray]]]

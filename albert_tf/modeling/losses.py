@@ -83,6 +83,10 @@ class Objective(abc.ABC):
             float32 scalars by quantity.
         """
 
+    def predictions(self, outputs) -> dict:
+        """Return what reports show of the outputs, arrays `[batch, ...]` by name; here nothing."""
+        return {}
+
     def loss(self, sums: dict, weights: dict):
         """Return the loss, given `sums` of any part and `weights` of the whole global batch."""
         return sum(
@@ -154,6 +158,11 @@ class PretrainingObjective(Objective):
             sums[f"{part}_loss"] = ops.sum(examples * kernels.cross_entropy(logits, labels))
             sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels, kernels))
         return sums
+
+    def predictions(self, outputs):
+        """Return the most probable tokens, `masked_lm_ids` `[batch, predictions]`."""
+        ids = ops.argmax(outputs["masked_lm_logits"], axis=-1)
+        return {"masked_lm_ids": ops.cast(ids, "int32")}
 
 
 class MeanObjective(Objective):

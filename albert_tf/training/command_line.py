@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.metadata
 import os
+import platform
 import shlex
 import sys
 from typing import Any
 
+import keras
+
 from albert_tf.hub.names import pinned_name
 from albert_tf.options import flag_name
 from albert_tf.training.options import TrainingOptions
+
+_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
 
 Flag = bool | int | float | str
 
@@ -44,3 +51,18 @@ def command_line(options: TrainingOptions) -> str:
         else:
             lines.append(shlex.quote(f"--{name}={value}"))
     return " \\\n    ".join(lines)
+
+
+def versions() -> list[tuple[str, str]]:
+    """Return versions of this project, its framework and Python."""
+    try:
+        own = importlib.metadata.version("albert-tf")
+    except importlib.metadata.PackageNotFoundError:
+        own = "(not installed)"
+    backend = keras.backend.backend()
+    return [
+        ("albert_tf", own),
+        (_FRAMEWORKS.get(backend, backend), importlib.import_module(backend).__version__),
+        ("Keras", f"{keras.__version__} on {backend}"),
+        ("Python", platform.python_version()),
+    ]

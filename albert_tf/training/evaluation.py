@@ -149,6 +149,7 @@ class PeriodicEvaluation:
         early_stopping: number of evaluations without a better value of the metric of `best` after
             which training stops; 0 never stops it.
         options: of the program, recorded for TensorBoard; None to record none.
+        recorded: called by the chief, with the step, after it has recorded the results.
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class PeriodicEvaluation:
         best: BestCheckpoint | None = None,
         early_stopping: int = 0,
         options: TrainingOptions | None = None,
+        recorded: Callable[[int], None] = lambda step: None,
     ):
         self.every_steps = every_steps
         self._workers = workers
@@ -168,6 +170,7 @@ class PeriodicEvaluation:
         self._best = best
         self._early_stopping = early_stopping
         self._options = options
+        self._recorded = recorded
 
     def is_due(self, step: int) -> bool:
         """Return whether the model is evaluated after `step`."""
@@ -189,6 +192,7 @@ class PeriodicEvaluation:
                 events.add_command(step, self._options)
             events.add_scalars(step, results)
         write_text(self._path, "".join(f"{json.dumps(row)}\n" for row in rows))
+        self._recorded(step)
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
         """Make up for the evaluation of a run that was stopped at `step` before it was done.

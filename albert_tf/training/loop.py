@@ -226,8 +226,8 @@ def _recorded(folder: str, step: int) -> float:
 
 def evaluate(
     engine: Engine, evaluation_step: EvaluationStep, stream: BatchStream, max_steps: int = 0
-) -> dict[str, float]:
-    """Return the means of the objective's quantities over a data set.
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Return the means of the objective's quantities over a data set, and what else it shows.
 
     Args:
         engine: where the steps run.
@@ -236,18 +236,21 @@ def evaluate(
         max_steps: maximum number of batches; 0 for all.
 
     Returns:
-        The mean of every quantity, and the total weight of each part as `PART_weight`.
+        The mean of every quantity, and the total weight of each part as `PART_weight`; and the
+        objective's `predictions` of the first batch.
 
     Raises:
         InputError: If the data cannot be read, or there is none.
     """
     sums: dict[str, float] = {}
     weights: dict[str, float] = {}
+    shown: dict[str, np.ndarray] | None = None
     batches = itertools.islice(engine.iterate(stream), max_steps or None)
     count = min(len(stream.batches(WHOLE)), max_steps or ENDLESS)
     with ThroughputLine("evaluated", "batches", count) as progress:
         for number, batch in enumerate(batches, start=1):
-            batch_sums, batch_weights = evaluation_step(batch)
+            batch_sums, batch_weights, predictions = evaluation_step(batch)
+            shown = predictions if shown is None else shown
             for totals, values in ((sums, batch_sums), (weights, batch_weights)):
                 for name, value in values.items():
                     totals[name] = totals.get(name, 0.0) + value
@@ -255,7 +258,8 @@ def evaluate(
                 progress.update(number)
     if not weights:
         raise InputError("no example to evaluate on")
-    return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
+    totals = {f"{part}_weight": total for part, total in weights.items()}
+    return {**means(sums, weights), **totals}, shown or {}
 
 
 def predict(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
@@ -19,6 +21,7 @@ from albert_tf.input.manifest import find_manifests, record_files
 from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE, find_adjacent_files
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.health import warnings
+from albert_tf.training.held_out import FILLED_FILE, HeldOut
 from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import evaluate
 from albert_tf.training.model_config import check_early
@@ -52,7 +55,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
 
     Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
     `data_order.json`, the vocabulary, `metrics.jsonl`, TensorBoard events in `train/` and, with
-    `do_eval`, `eval_results.txt` and `evaluation_data.json`.
+    `do_eval`, `eval_results.txt` and `evaluation_data.json`. Finally, `report.html`.
 
     Training resumes from the latest checkpoint in `output_dir`, or else starts from
     `init_checkpoint`, or else from random weights (see `train_model`).
@@ -72,6 +75,7 @@ def pretrain_checked(
     options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None
 ) -> None:
     """As `pretrain`, after `check_early`, which commands call before they load a framework."""
+    given = options
     options = with_local_weights(with_trained_lengths(options))
     config, engine = prepare(options)
     options = with_dtype(options, engine)
@@ -113,6 +117,7 @@ def pretrain_checked(
             )
         if options.do_eval:
             evaluation.of_checkpoints()
+        evaluation.write_report(given)
 
 
 def _evaluates(options: PretrainingOptions) -> bool:
@@ -226,6 +231,16 @@ def _make_reading_set(
     return Records.find(engine, options, "eval_reading_set", config, [made])
 
 
+@contextlib.contextmanager
+def _harmless(work: str) -> Iterator[None]:
+    """Turn any error into a warning: a report must not end the run that it is about."""
+    try:
+        yield
+    except Exception as error:
+        message = " ".join(str(error).split())
+        _logger.warning("%s was not written: %s: %s", work, type(error).__name__, message)
+
+
 class Evaluation:
     """Evaluates a model on held-out records, during training and afterwards.
 
@@ -253,15 +268,53 @@ class Evaluation:
         measures = records is not None and task.measured_by(records.task)
         self._task = records.task if records is not None and measures else task
         self._step = engine.create_evaluation_step(model, self._task.objective)
+        self._results: dict[str, float] = {}
+        self._predictions: dict[str, np.ndarray] = {}
+        self._held_out: HeldOut | None = None
+        if records is not None:
+            stream = records.evaluation_stream(options)
+            self._held_out = HeldOut(stream, options.max_eval_steps, options.output_dir)
 
     def evaluate(self) -> dict[str, float]:
         """Return metrics of the current weights, and their loss."""
         if self._records is None:
             raise ValueError("no records to evaluate on")
         stream = self._records.evaluation_stream(self._options)
-        results = evaluate(self._engine, self._step, stream, self._options.max_eval_steps)
+        limit = self._options.max_eval_steps
+        results, self._predictions = evaluate(self._engine, self._step, stream, limit)
         loss = sum(results[name] for name in self._task.objective.losses)
-        return {"loss": loss, **results}
+        self._results = {"loss": loss, **results}
+        return self._results
+
+    def record(self, step: int) -> None:
+        """Keep what the report shows of the evaluation of a step; only the chief does so."""
+        if not self._engine.workers.is_chief or self._held_out is None:
+            return
+        self._results = {**self._results, "global_step": step}
+        with _harmless(FILLED_FILE):
+            self._held_out.record(step, self._predictions)
+
+    def write_report(self, given: PretrainingOptions) -> None:
+        """Write `report.html`; only the chief does so.
+
+        Args:
+            given: the options as they were given.
+        """
+        if not self._engine.workers.is_chief:
+            return
+        with _harmless("report.html"):
+            from albert_tf.training import pretraining_report  # loads what draws pages
+
+            checkpoint = find_trained(self._engine, self._options.output_dir)
+            pretraining_report.write_report(
+                self._options,
+                given,
+                self._model,
+                self._task,
+                step_of(checkpoint),
+                self._held_out,
+                self._results,
+            )
 
     def data_files(self) -> dict[str, str]:
         """Return file name -> content of what names the data to evaluate on; empty without any."""
@@ -296,6 +349,7 @@ class Evaluation:
             options.output_dir,
             best,
             options=options,
+            recorded=self.record,
         )
 
     def of_checkpoints(self) -> None:
@@ -307,12 +361,15 @@ class Evaluation:
                 results = self.evaluate()
                 with engine.workers.synchronized():
                     rows.add(step, results)
+                    self.record(step)
         else:
             if options.do_train:  # the model has the final weights
                 step = trained_step(engine, folder)
             else:
                 step = restore_trained(engine, self._model, folder)
             results = self.evaluate()
+            with engine.workers.synchronized():
+                self.record(step)
         write_results(engine, folder, {**results, "global_step": step})
         if engine.workers.is_chief:
             for name, content in self.data_files().items():

@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, results_of
+from tests.support.html import read_page
 from tests.support.ports import free_addresses
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
@@ -102,9 +103,11 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
     assert f"resuming from {folder}/model.ckpt-" in output
     assert_same_bits(folder, undisturbed)
     assert results_of(folder) == results_of(undisturbed)
-    for name in ("evaluations.jsonl", "data_order.json", "training_data.json"):
+    same = ("evaluations.jsonl", "filled_masks.jsonl", "data_order.json", "training_data.json")
+    for name in same:
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
     assert (folder / "best" / "albert_config.json").exists()
+    assert "after step" in read_page((folder / "report.html").read_text()).text
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from tests.end_to_end.conftest import (
     run,
     start,
 )
+from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration
 
@@ -63,6 +64,10 @@ def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
     assert set(results) >= RESULTS
     assert results["global_step"] == 24
     assert 0 <= results["masked_lm_accuracy"] <= 1
+    page = read_page((pretrained / "report.html").read_text())
+    assert f"{results['masked_lm_accuracy']:.1%} 95 % interval" in page.text
+    assert "Filled masks" in page.text
+    assert "masked after step 24" in page.text
 
 
 def test_a_terminal_of_80_columns_keeps_only_the_last_progress_line(project, tmp_path):

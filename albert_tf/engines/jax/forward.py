@@ -34,8 +34,8 @@ class _ForwardStep:
         kind: what the step is for, in errors.
         results: returns the results of a device, from the model's outputs for its share of a batch
             and this share.
-        on_devices: how the results are on the devices: `SPLIT`, or `REPLICATED` where all have the
-            same.
+        on_devices: how the results, or the parts of their tuple, are on the devices: `SPLIT`, or
+            `REPLICATED` where all have the same.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class _ForwardStep:
         devices: JaxDevices,
         kind: str,
         results: Callable[[dict[str, jax.Array], Batch], Any],
-        on_devices: PartitionSpec,
+        on_devices: PartitionSpec | tuple[PartitionSpec, ...],
     ):
         self._model, self._devices, self._kind = model, devices, kind
         self._replicated = NamedSharding(devices.mesh, REPLICATED)
@@ -75,16 +75,21 @@ class _ForwardStep:
 
 
 class EvaluationStep(_ForwardStep):
-    """Sums and weights of an objective over a global batch."""
+    """Sums, weights and predictions of an objective on a global batch."""
 
     def __init__(self, model: keras.Model, objective: Objective, devices: JaxDevices):
         def results(outputs, batch):
-            return jax.lax.psum((objective.sums(outputs, batch), objective.weights(batch)), DATA)
+            sums, weights = objective.sums(outputs, batch), objective.weights(batch)
+            return (*jax.lax.psum((sums, weights), DATA), objective.predictions(outputs))
 
-        super().__init__(model, devices, "evaluation", results, REPLICATED)
+        on_devices = (REPLICATED, REPLICATED, SPLIT)
+        super().__init__(model, devices, "evaluation", results, on_devices)
 
-    def __call__(self, batch: Batch) -> tuple[dict[str, float], dict[str, float]]:
-        return jax.tree.map(float, self._results(batch))
+    def __call__(
+        self, batch: Batch
+    ) -> tuple[dict[str, float], dict[str, float], dict[str, np.ndarray]]:
+        sums, weights, predictions = self._results(batch)
+        return (*jax.tree.map(float, (sums, weights)), predictions)
 
 
 class PredictionStep(_ForwardStep):

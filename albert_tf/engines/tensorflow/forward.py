@@ -23,29 +23,37 @@ def _outputs(model: keras.Model, batch) -> dict[str, tf.Tensor]:
 
 
 class EvaluationStep:
-    """Sums and weights of an objective over a global batch."""
+    """Sums, weights and predictions of an objective on a global batch."""
 
     def __init__(self, model: keras.Model, objective: Objective, devices: TensorFlowDevices):
         strategy = devices.strategy
 
         def results(batch):
-            return objective.sums(_outputs(model, batch), batch), objective.weights(batch)
+            outputs = _outputs(model, batch)
+            sums, weights = objective.sums(outputs, batch), objective.weights(batch)
+            return sums, weights, objective.predictions(outputs)
 
         compiled = through_xla(results, devices.needs_xla)
 
         @tf.function(reduce_retracing=True, autograph=False)
         def of_all(batch):
-            return tf.nest.map_structure(
+            sums, weights, predictions = strategy.run(compiled, args=(batch,))
+            totals = tf.nest.map_structure(
                 lambda value: strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None),
-                strategy.run(compiled, args=(batch,)),
+                (sums, weights),
             )
+            gathered = {name: gather_in_order(strategy, v) for name, v in predictions.items()}
+            return (*totals, gathered)
 
         self._of_all = of_all
 
-    def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
+    def __call__(
+        self, batch: Any
+    ) -> tuple[dict[str, float], dict[str, float], dict[str, np.ndarray]]:
         with errors_in_one_line("evaluation"):
-            results = self._of_all(batch)
-        return tf.nest.map_structure(lambda value: float(value.numpy()), results)
+            sums, weights, predictions = self._of_all(batch)
+        numbers = tf.nest.map_structure(lambda value: float(value.numpy()), (sums, weights))
+        return (*numbers, {name: value.numpy() for name, value in predictions.items()})
 
 
 class PredictionStep:

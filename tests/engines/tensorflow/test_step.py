@@ -153,6 +153,8 @@ def test_xla_does_not_change_what_is_computed():
         create_engine(jit_compile).create_evaluation_step(model, PretrainingObjective())(examples)
         for jit_compile in (False, True)
     )
+    np.testing.assert_array_equal(plain[2]["masked_lm_ids"], compiled[2]["masked_lm_ids"])
+    plain, compiled = plain[:2], compiled[:2]
     for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
         assert float(one) == pytest.approx(float(other), rel=1e-5)
     examples["example_number"] = np.arange(6)
@@ -216,7 +218,7 @@ def test_filled_up_examples_count_for_nothing():
     real = step({**examples, "is_real_example": np.ones(6, "int32")})
     padded = {name: np.concatenate([v, v[:2]]) for name, v in examples.items()}
     filled = step({**padded, "is_real_example": np.array([1] * 6 + [0] * 2, "int32")})
-    for one, other in zip(tf.nest.flatten(real), tf.nest.flatten(filled), strict=True):
+    for one, other in zip(tf.nest.flatten(real[:2]), tf.nest.flatten(filled[:2]), strict=True):
         assert float(one) == pytest.approx(float(other), rel=1e-5)
 
 

@@ -1,0 +1,325 @@
+"""The report on pretraining: `report.html` in the output folder."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+import scipy.special
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_lines, write_text
+from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
+from albert_tf.report.page import Page, Result, render
+from albert_tf.report.sections import Section, Shade, Table
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.command_line import command_line, given_flags, versions
+from albert_tf.training.evaluation import EVALUATIONS_FILE
+from albert_tf.training.held_out import Baseline, HeldOut
+from albert_tf.training.log import METRICS_FILE, Row, parse_row
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_tasks import PretrainingTask
+
+REPORT_FILE = "report.html"
+
+# Records of a long run that are read, and points of a curve that are drawn.
+_MOST_ROWS, _MOST_POINTS = 4000, 400
+# Fewer records make no curve, and short runs need not load what draws them.
+_FEWEST_POINTS = 10
+
+_NAMES = {"masked_lm": "Masked LM"}
+
+_logger = logging.getLogger(__name__)
+
+
+def write_report(
+    options: PretrainingOptions,
+    given: PretrainingOptions,
+    model: keras.Model,
+    task: PretrainingTask,
+    step: int,
+    held_out: HeldOut | None,
+    results: Mapping[str, float],
+) -> None:
+    """Write the report on a run, or on the evaluation of its result, into `output_dir`.
+
+    Args:
+        options: of the program.
+        given: the same as the user gave them.
+        model: that was trained.
+        task: that it was evaluated on, or trained on without evaluation.
+        step: of the newest checkpoint.
+        held_out: the examples to evaluate on; None without evaluation.
+        results: of the latest evaluation by this process; empty without any.
+    """
+    folder = options.output_dir
+    training, evaluations = _rows(f"{folder}/{METRICS_FILE}"), _rows(f"{folder}/{EVALUATIONS_FILE}")
+    results = results or next(reversed(evaluations), {})
+    adjacent = find_adjacent_files(folder)
+    tokenizer = None
+    if held_out is not None and adjacent.vocabulary:
+        tokenizer = load_tokenizer(adjacent.vocabulary, None, [adjacent])
+    baselines = _baselines(task, held_out, tokenizer) if results else {}
+    is_held_out = options.eval_input_file or options.eval_reading_set
+    text = "held-out text" if is_held_out else "the training files"
+    name, headline = "masked_lm_accuracy", None
+    if name in results:
+        interval = _interval(results, name)
+        headline = Result(f"masked LM accuracy on {text}", f"{results[name]:.1%}", *interval)
+    page = Page(
+        title=f"Pretraining of {_model(options, model)}{_corpora(adjacent)}: {step:,} steps",
+        subtitle=folder,
+        headline=headline,
+        results=[],
+        sections=[
+            *(_scores(f"Results on {text}", task, results, baselines) if results else ()),
+            *(_filled(held_out, tokenizer) if held_out and tokenizer else ()),
+            *_learning(task, training, evaluations, baselines),
+            *_speed(training),
+            _data(options, adjacent, model),
+        ],
+        command=command_line(given),
+        settings=[(name, str(value)) for name, value in given_flags(given).items()],
+        versions=versions(),
+    )
+    path = f"{folder}/{REPORT_FILE}"
+    write_text(path, render(page))
+    _logger.info("report in %s", path)
+
+
+def _rows(path: str) -> list[Row]:
+    """Return records of a file, evenly spaced if there are many; damaged lines are left out."""
+    lines = list(read_lines(path)) if exists(path) else []
+    rows: list[Row] = []
+    for line in _thinned(lines, _MOST_ROWS):
+        with contextlib.suppress(InputError):
+            rows.append(parse_row(line, path))
+    return rows
+
+
+def _thinned(values: Sequence, most: int) -> Sequence:
+    """Return at most so many of the values, with the last one."""
+    stride = -(-len(values) // most) or 1
+    return values[::-1][::stride][::-1]
+
+
+def _title(part: str) -> str:
+    return _NAMES.get(part, part.replace("_", " ").capitalize())
+
+
+def _model(options: PretrainingOptions, model: keras.Model) -> str:
+    name = os.path.basename(options.albert_config_file or "").removesuffix(".json")
+    if name in ("", "albert_config"):
+        config = model.config
+        return f"ALBERT ({config.num_hidden_layers} layers of {config.hidden_size})"
+    return name
+
+
+def _corpora(adjacent: AdjacentFiles) -> str:
+    """Return " on DATA", the names of the training corpora, if they are recorded."""
+    names: list[str] = []
+    for manifest in adjacent.data.values():
+        texts = manifest.get("corpora") or manifest["settings"].get("input_file") or ()
+        names += map(os.path.basename, texts)
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f" on {', '.join(names[:2])}{more}" if names else ""
+
+
+def _baselines(
+    task: PretrainingTask, held_out: HeldOut | None, tokenizer: Tokenizer | None
+) -> dict[str, tuple[str, Baseline]]:
+    """Return part -> the constant answer in words, and its scores."""
+    if held_out is None:
+        return {}
+    found = held_out.baselines()
+    words = "the most frequent token"
+    if tokenizer and (text := tokenizer.decode([found["masked_lm"].answer])):
+        words = f"“{text}”"
+    named = {"masked_lm": (f"always {words}", found["masked_lm"])}
+    for part in task.objective.parts[1:]:
+        named[part] = ("always the same label", found["pairs"])
+    return named
+
+
+def _interval(results: Mapping[str, float], name: str) -> tuple[str, str]:
+    """Return the interval of an accuracy and its method; empty if the count is not recorded."""
+    count = int(results.get(f"{name.removesuffix('_accuracy')}_weight", 0))
+    if not count:
+        return "", ""
+    correct = results[name] * count
+    # The wilson() of other reports loads scipy.stats, which takes longer than the whole page.
+    low, high = scipy.special.betaincinv(correct + 0.5, count - correct + 0.5, [0.025, 0.975])
+    return f"{low:.1%} to {high:.1%}", f"Jeffreys, {count:,} predictions"
+
+
+def _scores(
+    title: str,
+    task: PretrainingTask,
+    results: Mapping[str, float],
+    baselines: Mapping[str, tuple[str, Baseline]],
+) -> list[Section]:
+    """Return the held-out results next to those of a constant answer, and a warning if due."""
+    rows, failed = [], []
+    for name in task.objective.quantities:
+        part, measure = name.rsplit("_", 1)
+        if name not in results:
+            continue
+        form = "{:.1%}" if measure == "accuracy" else "{:.3f}"
+        words, constant = baselines.get(part, ("", None))
+        value = getattr(constant, measure, None)
+        if measure == "accuracy" and constant and results[name] <= constant.accuracy:
+            failed.append(f"{_title(part)} accuracy is not above that of {words}.")
+        rows.append(
+            (
+                f"{_title(part)} {measure}",
+                form.format(results[name]),
+                _interval(results, name)[0] if measure == "accuracy" else "",
+                form.format(value) if value is not None else "",
+                words,
+            )
+        )
+    step = results.get("global_step", results.get("step", 0))
+    text = (
+        f"After step {step:,.0f}. The baseline is the best constant prediction, without a model; "
+        "its loss is the entropy of what is predicted."
+    )
+    columns = ("result", "model", "95 % interval", "baseline", "baseline predicts")
+    table = Table(columns, rows, frozenset({1, 2, 3}))
+    warnings = [Section("Warning: no better than a constant answer", " ".join(failed))]
+    return [*(warnings if failed else ()), Section(title, text, tables=[table])]
+
+
+def _filled(held_out: HeldOut, tokenizer: Tokenizer) -> list[Section]:
+    recorded = held_out.recorded()
+    rows = []
+    for mask in held_out.masks(tokenizer, recorded):
+        predicted = (Shade(text, 0.4) if text == mask.truth else text for text in mask.predicted)
+        rows.append((f"{mask.before} ____ {mask.after}", mask.truth, *predicted))
+    if not rows:
+        return []
+    columns = ("text", "masked", *(f"after step {each.step:,}" for each in recorded))
+    text = (
+        "The most probable tokens for masks of the first examples, right ones shaded. Other masked "
+        "words around them are shown here, but the model did not see them."
+    )
+    return [Section("Filled masks", text, tables=[Table(columns, rows)])]
+
+
+def _learning(
+    task: PretrainingTask,
+    training: list[Row],
+    evaluations: list[Row],
+    baselines: Mapping[str, tuple[str, Baseline]],
+) -> list[Section]:
+    """Return curves of training and held-out text."""
+    sources = {"training": (training, True), "held out": (evaluations, False)}
+    charts = [_curves("Loss", {name: (*rows, "loss") for name, rows in sources.items()})]
+    for part in task.objective.parts:
+        name = f"{part}_accuracy"
+        marks = [(words, each.accuracy) for words, each in _of(baselines, part)]
+        curves = {source: (*rows, name) for source, rows in sources.items()}
+        charts.append(_curves(f"{_title(part)} accuracy", curves, marks, percent=True))
+    rate = {"learning rate": (training, False, "learning_rate")}
+    charts.append(_curves("Learning rate", rate))
+    text = "Curves of training are moving averages over the logged steps."
+    return _with_charts("Training curves", text, charts)
+
+
+def _of(baselines: Mapping[str, tuple[str, Baseline]], part: str) -> list[tuple[str, Baseline]]:
+    return [baselines[part]] if part in baselines else []
+
+
+def _speed(training: list[Row]) -> list[Section]:
+    def median(name: str, form: Callable[[float], str]) -> list[str]:
+        values = [row[name] for row in training if name in row]
+        return [form(float(np.median(values)))] if values else []
+
+    medians = [
+        *median("examples_per_second", "{:,.1f} sequences/s".format),
+        *median("tokens_per_second", "{:,.0f} tokens/s".format),
+        *median("mfu", "model FLOPs utilization {:.1%}".format),
+        *median("input_wait", "{:.1%} of the time waiting for data".format),
+    ]
+    if not medians:
+        return []
+    utilization = "Utilization" if any("mfu" in row for row in training) else "Waiting for data"
+    charts = [
+        _curves("Sequences per second", {"sequences/s": (training, False, "examples_per_second")}),
+        _curves(
+            utilization,
+            {
+                "model FLOPs utilization": (training, False, "mfu"),
+                "waiting for data": (training, False, "input_wait"),
+            },
+            percent=True,
+        ),
+    ]
+    text = f"Median: {', '.join(medians)}."
+    return _with_charts("Speed", text, charts) or [Section("Speed", text)]
+
+
+def _curves(
+    title: str,
+    curves: Mapping[str, tuple[list[Row], bool, str]],
+    marks: Sequence[tuple[str, float]] = (),
+    percent: bool = False,
+) -> Callable[[], str] | None:
+    """Return what draws a chart; None if there are too few records for a curve.
+
+    Args:
+        title: of the chart.
+        curves: name -> the records, whether they are smoothed, and the quantity.
+        marks: names and values of horizontal lines.
+        percent: whether the values are shares.
+    """
+    points = {
+        name: [(row["step"], row[quantity]) for row in rows if quantity in row]
+        for name, (rows, _, quantity) in curves.items()
+    }
+    if max(map(len, points.values())) < _FEWEST_POINTS:
+        return None
+
+    def draw() -> str:
+        from albert_tf.report.charts import Line, Mark, chart, smooth  # loads matplotlib
+
+        lines = []
+        for name, (_, is_smoothed, _) in curves.items():
+            if points[name]:
+                steps, values = map(list, zip(*points[name], strict=True))
+                values = smooth(values) if is_smoothed else values
+                drawn = [_thinned(each, _MOST_POINTS) for each in (steps, values)]
+                lines.append(Line(name, *drawn))
+        return chart(title, lines, [Mark(*mark) for mark in marks], percent)
+
+    return draw
+
+
+def _with_charts(
+    title: str, text: str, charts: Sequence[Callable[[], str] | None]
+) -> list[Section]:
+    drawn = [draw() for draw in charts if draw]
+    return [Section(title, text, charts=drawn)] if drawn else []
+
+
+def _data(options: PretrainingOptions, adjacent: AdjacentFiles, model: keras.Model) -> Section:
+    counts = ("documents", "sentences", "tokens", "examples")
+    rows = [
+        (name, *(f"{manifest[count]:,}" if count in manifest else "" for count in counts))
+        for name, manifest in adjacent.data.items()
+    ]
+    tables = []
+    if rows:
+        tables.append(Table(("trained on", *counts), rows, frozenset(range(1, 5))))
+    if adjacent.evaluated:
+        evaluated = [(each.data, f"{each.examples:,}") for each in adjacent.evaluated]
+        tables.append(Table(("evaluated on", "examples"), evaluated, frozenset({1})))
+    text = (
+        f"The model has {model.count_params():,} parameters. Examples have up to "
+        f"{options.max_seq_length} tokens, of which up to {options.max_predictions_per_seq} are "
+        "masked."
+    )
+    return Section("Model and data", text, tables=tables)
