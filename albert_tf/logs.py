@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Return a number with a noun that has a regular plural: "1 layer", "1,200 layers"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class _ConsoleHandler(logging.Handler):

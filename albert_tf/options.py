@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.metadata
 import inspect
 import operator
 import os
@@ -113,6 +114,8 @@ def check_limits(options: Any) -> None:
         value = getattr(options, field.name)
         if value is None:
             continue
+        if isinstance(value, int) and value > sys.maxsize:
+            raise InputError(f"`{field.name}`={value}: must be at most {sys.maxsize}")
         choices = _metadata(type(options), field.name, "choices")
         if choices and value not in choices:
             raise InputError(f"`{field.name}`={value}: must be one of {', '.join(choices)}")
@@ -221,11 +224,19 @@ def _help_text(options_class: type, original: Iterable[str], flag_values: Any, f
     for name in original if full else ():
         sections["Of the original"].append((f"--{name}", flag_values[name].help))
     program, width = _program(sys.argv), min(columns(sys.stdout), 100)
-    parts = [sys.modules["__main__"].__doc__ or f"{program} --flag=value ..."]
+    parts = [_introduction(program) or f"{program} --flag=value ..."]
     parts += [f"{group}:\n{two_columns(rows, width)}" for group, rows in sections.items() if rows]
     end = "" if shows_all else f"{program} --helpfull lists all {len(fields)} flags. "
     end += "--flagfile=NAME reads flags from a file or a recipe."
     return "\n\n".join([*(part.strip() for part in parts), textwrap.fill(end, width)])
+
+
+def _introduction(program: str) -> str | None:
+    """Return what the module of a command says of it; that of a console script is generated."""
+    modules = [sys.modules["__main__"]]
+    for script in importlib.metadata.entry_points(group="console_scripts", name=program):
+        modules += [sys.modules[script.module]] if script.module in sys.modules else []
+    return next((module.__doc__ for module in modules if module.__doc__), None)
 
 
 def _help_row(options_class: type, field: dataclasses.Field, flag: flags.Flag) -> tuple[str, str]:

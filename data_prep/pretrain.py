@@ -1,8 +1,10 @@
-"""The pretraining command.
+"""Pretrains ALBERT on TFRecords.
 
-It is the only command that needs both packages: `--eval_reading_set` creates examples with
-`data_prep`, which `albert_tf` does not import.
+    albert-pretrain --do_train --albert_config_file=configs/model/base_v2.json \\
+        --input_file='data/train-*.tfrecord' --output_dir=out
 """
+
+# Not in `albert_tf`, which does not import `data_prep`: `--eval_reading_set` creates examples.
 
 from __future__ import annotations
 

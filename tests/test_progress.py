@@ -57,11 +57,11 @@ def test_a_terminal_gets_one_line_rewritten(clock):
     [
         (
             200,
-            "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 sequences/s  lr 7.35e-03",
+            "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s  lr 7.35e-03",
         ),
-        (80, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 sequences/s"),
-        (71, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 sequences/s"),
-        (70, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406"),
+        (77, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s"),
+        (65, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s"),
+        (64, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406"),
         (40, "step 1240/3200  3:11 left  loss 6.4361"),
         (10, "step 1240"),
     ],
@@ -70,7 +70,7 @@ def test_a_terminal_gets_the_most_important_fields_that_fit(monkeypatch, columns
     monkeypatch.setenv("COLUMNS", str(columns))
     terminal, log = Terminal(), io.StringIO()
     fields = ["step 1240/3200", "3:11 left", "loss 6.4361", "MLM 0.1406"]
-    fields += ["1656.7 sequences/s", "lr 7.35e-03"]
+    fields += ["1656.7 seq/s", "lr 7.35e-03"]
     for stream in (terminal, log):
         progress.ProgressLine(stream, log_seconds=0).update(*fields)
     assert terminal.getvalue() == f"\r\x1b[K{shown}"

@@ -1,4 +1,9 @@
-"""Conversion of weights between formats."""
+"""Converts ALBERT weights between formats.
+
+    albert-convert --to=huggingface --input=albert_base/ --output=albert-base-hf
+
+With --to=google, it replaces the original's export_checkpoints.py.
+"""
 
 from __future__ import annotations
 

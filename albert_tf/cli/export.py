@@ -1,4 +1,9 @@
-"""Export of trained models as SavedModels."""
+"""Exports a trained ALBERT as a SavedModel.
+
+    albert-export --init_checkpoint=out --export_path=export
+
+It replaces the original's export_to_tfhub.py.
+"""
 
 from __future__ import annotations
 

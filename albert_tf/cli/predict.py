@@ -1,4 +1,10 @@
-"""Predictions from the shell: classify, tag, answer, choose, fill masks, or compute vectors."""
+"""Predicts from the shell: classifies, tags, answers, chooses, fills masks or computes vectors.
+
+    albert-predict --model=out --text="a text"
+    albert-predict --model=out --input_file=texts.tsv --output_file=predictions.jsonl
+
+The head of the model decides which of these it does, unless --task does.
+"""
 
 from __future__ import annotations
 

@@ -190,6 +190,7 @@ class FineTuningOptions(TrainingOptions):
         1,
         "Number of runs, with seeds from --random_seed on, each in a folder of OUTPUT_DIR.",
         minimum=1,
+        maximum=1000,
         group="Training",
         common=True,
     )
@@ -272,8 +273,14 @@ class FineTuningOptions(TrainingOptions):
         """Return the options of each run that these ask for; several runs get folders of their own.
 
         Raises:
-            InputError: If `learning_rates` or `train_batch_sizes` are not distinct numbers.
+            InputError: If `learning_rates` or `train_batch_sizes` are not distinct numbers, or
+                there are not as many seeds.
         """
+        if self.random_seed + self.seeds > 2**31:
+            raise InputError(
+                f"`seeds`={self.seeds}: `random_seed`={self.random_seed} must then be at most "
+                f"{2**31 - self.seeds}"
+            )
         rates = _numbers("learning_rates", self.learning_rates, float) or [self.learning_rate]
         sizes = _numbers("train_batch_sizes", self.train_batch_sizes, int)
         sizes = sizes or [self.train_batch_size]

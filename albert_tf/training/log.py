@@ -49,14 +49,14 @@ METRICS_FILE = "metrics.jsonl"
 _FORMS = {
     "loss": "loss {:.4f}",
     "masked_lm_accuracy": "MLM {:.4f}",
+    "classification_accuracy": "accuracy {:.4f}",
+    "multiple_choice_accuracy": "accuracy {:.4f}",
+    "examples_per_second": "{:.1f} seq/s",
     **{
         f"{pair.part}_accuracy": f"{name.upper()} {{:.4f}}"
         for name, pair in PAIR_OBJECTIVES.items()
         if pair.part
     },
-    "classification_accuracy": "accuracy {:.4f}",
-    "multiple_choice_accuracy": "accuracy {:.4f}",
-    "examples_per_second": "{:.1f} sequences/s",
     "mfu": "MFU {:.1%}",
     "learning_rate": "lr {:.2e}",
     "gradient_norm": "gradient {:.2g}",

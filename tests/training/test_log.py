@@ -67,10 +67,10 @@ def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch
         write(30, seconds=80)
         write(100, seconds=400)
     assert capsys.readouterr().err.splitlines() == [
-        "step 10/100  loss 2.0000  0.1 sequences/s",
-        "step 20/100  8:00 left  loss 2.0000  1.3 sequences/s",
-        "step 30/100  8:10 left  loss 2.0000  1.0 sequences/s",
-        "step 100/100  0:00 left  loss 2.0000  1.4 sequences/s",
+        "step 10/100  loss 2.0000  0.1 seq/s",
+        "step 20/100  8:00 left  loss 2.0000  1.3 seq/s",
+        "step 30/100  8:10 left  loss 2.0000  1.0 seq/s",
+        "step 100/100  0:00 left  loss 2.0000  1.4 seq/s",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT to classify text: `python run_classifier.py --help` lists the flags."""
+"""Fine-tunes ALBERT to classify text; the same command as run_classifier.py."""
 
 from albert_tf.finetuning.command import fine_tuning_command
 from albert_tf.tasks.classification import KIND

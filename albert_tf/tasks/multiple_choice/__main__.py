@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT on multiple choice: `python run_race.py --help` lists the flags."""
+"""Fine-tunes ALBERT on multiple choice; the same command as run_race.py."""
 
 from albert_tf.finetuning.command import fine_tuning_command
 from albert_tf.tasks.multiple_choice import KIND

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT to answer questions on texts: `python run_squad.py --help` lists the flags."""
+"""Fine-tunes ALBERT to answer questions on texts; the same command as run_squad.py."""
 
 from albert_tf.finetuning.command import fine_tuning_command
 from albert_tf.tasks.question_answering import KIND

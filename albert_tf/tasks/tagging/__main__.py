@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT to tag words: `python run_tagger.py --help` lists the flags."""
+"""Fine-tunes ALBERT to tag words; the same command as run_tagger.py."""
 
 from albert_tf.finetuning.command import fine_tuning_command
 from albert_tf.tasks.tagging import KIND
