@@ -270,6 +270,7 @@ def run_help(flag: str) -> str:
     return done.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("flag", ["--help", "-h", "--helpshort"])
 def test_help_lists_required_and_common_flags_in_groups(flag):
     assert (
@@ -323,6 +324,7 @@ Of the original:
     )
 
 
+@pytest.mark.integration
 def test_help_of_a_large_program_is_short_and_its_full_help_complete():
     texts = []
     for flag in ("--help", "--helpfull"):

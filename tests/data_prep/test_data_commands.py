@@ -17,6 +17,7 @@ def run(*arguments: str, **options) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "command", ["extract_corpus", "train_vocabulary", "create_pretraining_data"]
 )

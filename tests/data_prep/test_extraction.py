@@ -151,6 +151,7 @@ def test_the_summary_describes_input_and_output(options, inputs, capsys):
     assert "documents" in capsys.readouterr().out
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("after", [0, 1, 7, 14])
 @pytest.mark.parametrize("torn", [False, True])
 def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, after, torn):
@@ -343,6 +344,7 @@ def test_a_killed_process(inputs, tmp_path):
     assert pathlib.Path(options.output_file).read_bytes() == expected
 
 
+@pytest.mark.integration
 def test_a_full_disk_is_one_line_and_the_run_resumes(options, inputs, tmp_path):
     options = ExtractionOptions(
         format="books",

@@ -256,6 +256,7 @@ def written(path: pathlib.Path, **arrays) -> pathlib.Path:
     return path
 
 
+@pytest.mark.integration
 def test_invalid_input_is_one_line(made, tmp_path, model_file):
     good = made / "static-a.tfrecord"
     encoder = {"input_ids": [2, 9, 3], "input_mask": [1, 1, 1], "segment_ids": [0, 0, 0]}

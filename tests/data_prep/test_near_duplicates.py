@@ -55,6 +55,7 @@ def found_in(texts: list[str], threshold: float = THRESHOLD) -> list[bool]:
     return find_near_duplicates(rows, threshold).tolist()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 1])
 def test_what_is_found_is_what_an_exact_comparison_finds(threshold):
     texts = planted(40, 6)

@@ -43,6 +43,7 @@ def square(number: int) -> tuple[int, str, int]:
     return number * number, _shared, os.getpid()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("processes", [1, 3])
 def test_results_come_in_order_and_items_are_taken_a_few_at_a_time(processes):
     taken = []

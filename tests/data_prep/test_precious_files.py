@@ -92,6 +92,7 @@ def runs_of(options, text, tmp_path):
     }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "folder", [".train.tfrecord.work", ".train.txt.work", ".train.tfrecord.beam"]
 )

@@ -281,6 +281,7 @@ def test_the_sample_is_uniform_and_ordered(tmp_path, monkeypatch):
     assert sentences_of(*paths) == sentences_of(*paths, size=5000) == everything
 
 
+@pytest.mark.integration
 def test_the_sample_depends_on_the_text_alone(corpus, monkeypatch):
     """Not on workers, units of work, and how many candidates are kept on the way."""
     expected = sentences_of(corpus, size=200)

@@ -70,6 +70,7 @@ def options(vocabulary, tmp_path, monkeypatch) -> PretrainingDataOptions:
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("document_sentences", [0, 3])
 def test_examples_are_those_of_the_segmenter(options, tmp_path, document_sentences):
     options = dataclasses.replace(options, document_sentences=document_sentences)
@@ -90,6 +91,7 @@ def test_other_references_are_another_run(options, tmp_path):
     assert contents(tmp_path / "out")["train.tfrecord"] != records
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("references", "message"),
     [

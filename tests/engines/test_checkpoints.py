@@ -83,6 +83,7 @@ def test_only_the_newest_are_kept(kind, tmp_path):
     }
 
 
+@pytest.mark.integration
 def test_one_in_so_many_hours_stays_for_good(kind, tmp_path, monkeypatch):
     for step in range(1, 13):
         monkeypatch.setattr(time, "time", lambda hours=step: 1.7e9 + 3600 * hours)

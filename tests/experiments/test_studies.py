@@ -135,6 +135,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _NAME = re.compile(r'(?:id="|href="#|url\(#)[^")]*')
 
 
+@pytest.mark.integration
 def test_the_page_is_what_its_results_make():
     """After new results or another text, run `python -m experiments.page`.
 

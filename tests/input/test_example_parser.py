@@ -128,6 +128,7 @@ def test_messages_mean_what_they_mean_to_tensorflow(message):
     np.testing.assert_array_equal(narrow["weights"], np.repeat(found["weights"], 2, axis=0))
 
 
+@pytest.mark.integration
 @settings(deadline=None)
 @given(
     st.binary(max_size=60)

@@ -100,6 +100,7 @@ def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batc
         assert sum(1 for _ in batches) == len(batches)  # what iteration relies on
 
 
+@pytest.mark.integration
 @FORMS
 @pytest.mark.parametrize("shuffle_buffer_size", [4, 60])
 def test_threads_get_what_one_thread_gets(index, features, masks, shuffle_buffer_size):

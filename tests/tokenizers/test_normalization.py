@@ -99,6 +99,7 @@ COMPOSED = st.text(
 )
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=200)
 @given(text=COMPOSED)
 @example(text="là=\u0338là")  # a sign of ASCII that becomes another one

@@ -75,6 +75,7 @@ def test_names_on_request_are_symbols(tokenizer):
     assert tokenizer.encode(mask * 2, special_symbols=True) == [tokenizer.mask_id] * 2
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_any_text_with_symbols(tokenizer, data):

@@ -70,6 +70,7 @@ def train(**options) -> bytes:
     return trained_sentencepiece(lines * 20, 320, **options)
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(texts=texts)
 def test_ids_are_those_of_whole_texts(tokenizer, texts):

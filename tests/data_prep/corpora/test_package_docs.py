@@ -88,6 +88,7 @@ def test_docstrings_in_the_order_of_the_source():
     ]
 
 
+@pytest.mark.integration
 def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypatch):
     (tmp_path / "bad.py").write_text('def f(:\n    """This is not Python in the least."""')
     (tmp_path / "one.py").write_text(f'"""{SENTENCE}\n\nThis is only in the first file."""')

@@ -99,6 +99,7 @@ def test_tsv_has_no_quotes(tmp_path):
     assert counts.skipped == 1  # a row with a cell too many
 
 
+@pytest.mark.integration
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=9)),

@@ -101,6 +101,7 @@ def test_only_articles_are_kept(tmp_path):
     assert ("Liste", "dewiki", ["nur", "Liste"]) in documents
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=50)
 @given(
     length=st.integers(200, 60_000),

@@ -98,6 +98,7 @@ def test_wrong_values_are_named(engine, record_files, name, value, valid):
         read_epoch(batches)
 
 
+@pytest.mark.integration
 def test_valid_values_of_all_records_are_read(engine, record_files):
     batches = training_batches(engine, record_files)
     expected = np.concatenate([batch(70, seed=seed)["input_ids"] for seed in (0, 1)])
@@ -105,6 +106,7 @@ def test_valid_values_of_all_records_are_read(engine, record_files):
     assert sorted(map(bytes, found)) == sorted(map(bytes, expected.astype(found.dtype)))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("example", [3, 69])
 def test_damaged_records_are_named(engine, record_files, example):
     with open(record_files[1], "r+b") as file:

@@ -94,6 +94,7 @@ def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions)
             )
 
 
+@pytest.mark.integration
 def test_matrices_are_cast_once_for_all_uses_of_a_layer():
     encoder = AlbertEncoder(CONFIGS["shared"], dtype="mixed_bfloat16")
     execution = TrainingExecution(CPU_KERNELS, copies_in_groups, traced=True)

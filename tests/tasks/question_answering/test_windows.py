@@ -146,6 +146,7 @@ def test_an_answer_that_no_token_stands_for_leaves_its_question_out(tokenizer):
     assert [window.question for window in made.windows] == questions[1:]
 
 
+@pytest.mark.integration
 def test_real_answers_are_cut_from_the_text_as_they_are(shared):
     tokenizer = Tokenizer.load(str(shared("data/albert_en_vocab/30k-clean.model")))
     questions = read_squad(str(shared("data/squad/squad-v1.1-subset-1190q.json"))).questions

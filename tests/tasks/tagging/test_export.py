@@ -68,6 +68,7 @@ def odd_texts(count, most=14, seed=0):
     return [*made, *texts(count, most, seed), "", " ", "\u0007", "\u200b", "the cat " * 30]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("joined", [True, False])
 def test_words_are_those_of_the_library(joined):
     lines = odd_texts(200)

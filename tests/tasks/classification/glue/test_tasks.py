@@ -194,6 +194,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_real_files(name, shared):
     folder = shared("data/glue")
