@@ -11,30 +11,39 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json, read_lines, write_text
+from albert_tf.files import exists, read_json, read_lines, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
+from albert_tf.finetuning.report_results import (
+    ResultRow,
+    baselines,
+    is_score,
+    read_results,
+    result_rows,
+    results_section,
+)
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
 from albert_tf.interop.adjacent_files import RESULTS_FILE
+from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.options import flag_name
 from albert_tf.report.charts import Line, chart, smooth
 from albert_tf.report.intervals import Interval
-from albert_tf.report.page import Page, Result, render
+from albert_tf.report.page import Page, render
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.log import METRICS_FILE, Row, parse_row
 
 _FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
 
-# Words in names of results: a constant answer has no meaningful loss, and totals are no scores.
-_NOT_SCORES = frozenset({"loss", "total"})
+_UNSET = (None, "", ())
 
 _COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 
@@ -72,20 +81,29 @@ def write_report(
     intervals: dict[str, Interval] = {}
     for section in sections:
         intervals |= section.intervals
-    results = _results(folder, intervals) if evaluated else []
-    named = {result.name: result for result in results}
-    sanity = _sanity(task, reported, {name: each.value for name, each in named.items()})
+    rows: dict[str, ResultRow] = {}
+    if evaluated:
+        rows = result_rows(folder, intervals, baselines(task, reported), task.percent)
+    names = [name for name in task.metric_names if name in rows and is_score(name)]
+    # The first two, unless there are no more than three: the others are of groups.
+    names = names if len(names) <= 3 else names[:2]
     best = _comparison(folder).best
     curves = f"{folder}/{best}" if best else folder
-    learned = _learning(curves, task.metric) if options.do_train or evaluated else []
+    learned = _learning(curves, names or [task.metric], task.percent)
     page = Page(
-        title="Fine-tuning report" if evaluated else "Predictions",
+        title=_title(options, task, reported),
         subtitle=folder,
-        headline=_rounded(named.get(task.metric)),
-        results=results,
-        sections=[*sanity, *sections, *_runs(folder), *learned, _data(options, sets)],
+        headlines=[rows[name].headline() for name in names],
+        sections=[
+            *_warnings(task, reported),
+            *([results_section(rows)] if rows else []),
+            *sections,
+            *_runs(folder),
+            *(learned if options.do_train or evaluated else []),
+            _data(options, sets),
+        ],
         command=command_line(options),
-        settings=[(name, str(value)) for name, value in _flags(options).items()],
+        settings=[(n, str(value)) for n, value in _flags(options).items() if value not in _UNSET],
         versions=versions(),
     )
     path = f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}"
@@ -93,29 +111,37 @@ def write_report(
     logger.info("report in %s", path)
 
 
+def _title(
+    options: FineTuningOptions,
+    task: FineTuningTask,
+    reported: Sequence[tuple[ExampleSet, Outputs]],
+) -> str:
+    """Return the kind of task, the data and the model."""
+    first = reported[0][0]
+    data = getattr(options, "predict_file", None) or getattr(options, "data_dir", None) or ""
+    name = os.path.basename(data.rstrip("/"))
+    if first.split == "eval":
+        name = task.data_name(first)
+    given = _as_given(options)
+    model = (options.albert_hub_module_handle or given.init_checkpoint or "").rstrip("/")
+    if os.path.basename(model).startswith("model.ckpt"):
+        model = os.path.dirname(model)
+    model = os.path.basename(model).partition("@")[0]
+    config_file = f"{options.output_dir}/{CONFIG_FILE}"
+    if options.ensemble:
+        model = f"{len(options.ensemble)} models"
+    elif not model and exists(config_file):
+        config = AlbertConfig.from_json_file(config_file)
+        model = f"{config.num_hidden_layers} layers of {config.hidden_size}"
+    kind = task.title if first.split == "eval" else f"{task.title}, predictions"
+    return f"{kind}: {', '.join(filter(None, (name, model)))}"
+
+
 def _named(sections: Sequence[Section], name: str) -> list[Section]:
     """Add the name of a set, if it has one, to the titles of its sections."""
     if not name:
         return list(sections)
     return [section._replace(title=f"{section.title}: {name}") for section in sections]
-
-
-def _results(folder: str, intervals: Mapping[str, Any]) -> list[Result]:
-    results = []
-    for line in read_lines(f"{folder}/{RESULTS_FILE}"):
-        name, separator, value = line.partition(" = ")
-        if not separator:
-            raise InputError(f"{folder}/{RESULTS_FILE}: {line[:60]!r} is not NAME = VALUE")
-        if name in intervals:
-            low, high, method = intervals[name]
-            results.append(Result(name, value, f"{low:.4g} to {high:.4g}", method))
-        else:
-            results.append(Result(name, value))
-    return results
-
-
-def _rounded(result: Result | None) -> Result | None:
-    return result and result._replace(value=f"{float(result.value):.4g}")
 
 
 def _rows(path: str) -> list[Row]:
@@ -167,44 +193,64 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _learning(folder: str, metric: str) -> list[Section]:
+def _learning(folder: str, metrics: Sequence[str], in_percent: bool = False) -> list[Section]:
     """Return curves of training, and of the evaluations during training."""
 
-    def line(name: str, rows: list[Row], quantity: str, smoothed: bool) -> list[Line]:
-        points = [(row["step"], row[quantity]) for row in rows if quantity in row]
+    def line(name: str, rows: list[Row], quantity: str, scale: float = 1) -> list[Line]:
+        points = [(row["step"], row[quantity] / scale) for row in rows if quantity in row]
         if not points:
             return []
         steps, values = zip(*points, strict=True)
-        return [Line(name, steps, smooth(values) if smoothed else values)]
+        return [Line(name, steps, values)]
+
+    def smoothed(name: str, quantity: str) -> list[Line]:
+        return [each._replace(y=smooth(each.y)) for each in line(name, training, quantity)]
 
     training = _rows(f"{folder}/{METRICS_FILE}")
     evaluations = _rows(f"{folder}/{EVALUATIONS_FILE}")
     names = {name for row in training for name in row}
     shares = sorted(name for name in names if name.endswith("_accuracy"))
+    scale = 100 if in_percent else 1
+    percent = all(
+        is_score(name) and each.y and max(map(abs, each.y)) <= 1
+        for name in metrics
+        for each in line(name, evaluations, name, scale)
+    )
     curves = {
-        "Loss": [
-            *line("training", training, "loss", True),
-            *line("evaluation", evaluations, "eval_loss", False),
-        ],
-        "Training accuracy": [each for name in shares for each in line(name, training, name, True)],
-        metric: line(metric, evaluations, metric, False),
-        "Learning rate": line("learning rate", training, "learning_rate", False),
+        "Loss": [*smoothed("training", "loss"), *line("evaluation", evaluations, "eval_loss")],
+        "Training accuracy": [each for name in shares for each in smoothed(name, name)],
+        "Evaluation": [e for n in metrics for e in line(n, evaluations, n, scale * percent or 1)],
+        "Learning rate": line("learning rate", training, "learning_rate"),
     }
-    charts = [chart(title, lines) for title, lines in curves.items() if lines]
-    if not charts:
-        return []
-    text = "Curves of training are moving averages over the logged steps."
-    return [Section("Training curves", text, charts=charts)]
+    in_shares = {"Training accuracy"} | ({"Evaluation"} if percent else set())
+    step, text = None, "Curves of training are moving averages over the logged steps."
+    last = training[-1]["step"] if training else 0
+    if last and (step := _step(folder)):
+        best = ", the best one" if _is_best(folder) else ""
+        text += f" The dotted line is the checkpoint: step {step:,} of {last:,}{best}."
+    charts = [
+        chart(title, lines, percent=title in in_shares, chosen=step)
+        for title, lines in curves.items()
+        if lines
+    ]
+    return [Section("Training curves", text, charts=charts)] if charts else []
+
+
+def _step(folder: str) -> int | None:
+    """Return the step of the checkpoint that was evaluated last."""
+    if not exists(f"{folder}/{RESULTS_FILE}"):
+        return None
+    value = read_results(folder).get("global_step")
+    return None if value is None else int(value)
+
+
+def _is_best(folder: str) -> bool:
+    """Return whether the evaluated checkpoint is the best one, which has a copy of the results."""
+    best = f"{folder}/{BEST_FOLDER}/{RESULTS_FILE}"
+    return exists(best) and read_text(best) == read_text(f"{folder}/{RESULTS_FILE}")
 
 
 def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
-    flags = {name: value for name, value in _flags(options).items() if value}
-    files = [
-        (f"--{name}", str(value))
-        for name, value in flags.items()
-        if name.endswith(("_file", "_dir", "_checkpoint"))
-        and name not in ("output_dir", "cached_dir")
-    ]
     rows = []
     for examples in sets:
         lengths, dropped = examples.features.example_lengths, examples.features.tokens_cut
@@ -223,15 +269,11 @@ def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
         *("split", "set", "examples", "truncated", "tokens dropped"),
         *("median length", "longest"),
     )
-    tables = [
-        Table(columns, rows, frozenset(range(2, 7))),
-        Table(("flag", "file or folder"), files),
-    ]
     text = (
         "Lengths are in tokens, after truncation. Truncated examples exceeded "
         f"--max_seq_length={options.max_seq_length} or another limit."
     )
-    return Section("Data", text, tables=tables)
+    return Section("Data", text, tables=[Table(columns, rows, frozenset(range(2, 7)))])
 
 
 def _flags(options: FineTuningOptions) -> dict[str, Any]:
@@ -255,7 +297,8 @@ def command_line(options: FineTuningOptions) -> str:
         words.insert(0, "python")
     for field in dataclasses.fields(options):
         name, value = flag_name(field), getattr(options, field.name)
-        if value == field.default:
+        # Left out: what the program completed with its defaults.
+        if value in (field.default, options.inherited.get(field.name, field.default)):
             continue
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no'}{name}")
@@ -280,37 +323,14 @@ def versions() -> list[tuple[str, str]]:
     ]
 
 
-def _sanity(
-    task: FineTuningTask,
-    reported: Sequence[tuple[ExampleSet, Outputs]],
-    results: Mapping[str, str],
+def _warnings(
+    task: FineTuningTask, reported: Sequence[tuple[ExampleSet, Outputs]]
 ) -> list[Section]:
-    """Return warnings of sets with one prediction throughout, and the baseline's scores.
-
-    Args:
-        task: computes them.
-        reported: sets with the outputs of the model; only those of the split "eval" count.
-        results: name -> value, as in `eval_results.txt`.
-    """
+    """Return warnings of evaluated sets with one prediction throughout."""
     sections = []
     for examples, outputs in reported:
-        if examples.split != "eval":
-            continue
-        if reason := task.collapse(examples, outputs):
+        if examples.split == "eval" and (reason := task.collapse(examples, outputs)):
             text = f"{reason[0].upper()}{reason[1:]}. {_COLLAPSED}"
-            title = _set_title("Warning: this run has collapsed", examples)
-            sections.append(Section(title, text))
-        if baseline := task.baseline(examples):
-            rows = [
-                (name, results[name], f"{value:.8g}")
-                for name, value in baseline.results.items()
-                if name in results and _NOT_SCORES.isdisjoint(name.split("_"))
-            ]
-            table = Table(("result", "model", baseline.answer), rows, frozenset({1, 2}))
-            text = "The scores of the same answer for every example, without a model."
-            sections.append(Section(_set_title("Baseline", examples), text, tables=[table]))
-    return sorted(sections, key=lambda section: not section.title.startswith("Warning"))
-
-
-def _set_title(text: str, examples: ExampleSet) -> str:
-    return f"{text}: {examples.name}" if examples.name else text
+            title = "Warning: this run has collapsed"
+            sections += _named([Section(title, text)], examples.name)
+    return sections

@@ -52,10 +52,10 @@ class ExampleSet:
 
 
 class Baseline(NamedTuple):
-    """The results of always giving the same answer.
+    """The results of answers without a model.
 
     Attributes:
-        answer: what is always predicted, such as "always 'neutral'".
+        answer: what is predicted, such as "always 'neutral'".
         results: as of `FineTuningTask.score`.
     """
 
@@ -89,10 +89,17 @@ class FineTuningTask(abc.ABC):
     averages_tokens: ClassVar[bool] = False
     # Whether --predict_file=- works, which needs `parse_lines`.
     reads_standard_input: ClassVar[bool] = False
+    # Whether scores are in percent, as those of SQuAD, and not shares.
+    percent: ClassVar[bool] = False
 
     def __init__(self, options: FineTuningOptions, tokenizer: Tokenizer):
         self.options = options.with_defaults()
         self.tokenizer = tokenizer
+
+    @property
+    def title(self) -> str:
+        """What a report calls this kind of task."""
+        return "Fine-tuning"
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -216,13 +223,13 @@ class FineTuningTask(abc.ABC):
         return None
 
     def baseline(self, examples: ExampleSet) -> Baseline | None:
-        """Return the results of the same answer for all examples, which a report compares.
+        """Return the results of answers without a model, which a report compares.
 
         Args:
             examples: a set of the split "eval".
 
         Returns:
-            None if there is no answer that suits all.
+            None if the task has no baseline.
         """
         return None
 

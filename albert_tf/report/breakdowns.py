@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf.report.charts import Bar, bars
+from albert_tf.report.charts import Bar, bars, reliability
 from albert_tf.report.intervals import wilson
 from albert_tf.report.sections import Section, Table
 
 _MOST_BINS = 5
 
 
-def by_group(title: str, names: Sequence[str], right: np.ndarray, x_label: str = "") -> Section:
+def by_group(
+    title: str, names: Sequence[str], right: np.ndarray, x_label: str = "", share: str = "accuracy"
+) -> Section:
     """Return a section with the accuracy of each group.
 
     Args:
@@ -21,16 +23,26 @@ def by_group(title: str, names: Sequence[str], right: np.ndarray, x_label: str =
         names: group of each example.
         right: `[examples]`, whether each prediction is correct.
         x_label: label of the axis with the groups.
+        share: what the share of correct predictions is called.
     """
-    return _section(title, np.array(names), sorted(set(names)), right, x_label)
+    return _section(title, np.array(names), sorted(set(names)), right, x_label, share)
 
 
-def by_length(lengths: np.ndarray, right: np.ndarray) -> list[Section]:
+def by_length(
+    lengths: np.ndarray,
+    right: np.ndarray,
+    title: str = "By length",
+    unit: str = "tokens",
+    share: str = "accuracy",
+) -> list[Section]:
     """Compute accuracy by length, in up to five bins of about equal size.
 
     Args:
-        lengths: `[examples]`, lengths in tokens.
+        lengths: `[examples]`, at least one.
         right: `[examples]`, whether each prediction is correct.
+        title: title of the section.
+        unit: of the lengths.
+        share: what the share of correct predictions is called.
 
     Returns:
         One section, or none if nearly all examples have the same length.
@@ -46,20 +58,47 @@ def by_length(lengths: np.ndarray, right: np.ndarray) -> list[Section]:
         of = lengths[numbers == number]
         low, high = int(of.min()), int(of.max())
         names.append(f"{low}" if low == high else f"{low}\u2013{high}")
-    return [_section("By length", np.array(names)[numbers], names, right, "tokens")]
+    return [_section(title, np.array(names)[numbers], names, right, unit, share)]
+
+
+def calibration(confidence: np.ndarray, right: np.ndarray) -> Section:
+    """Compare the probabilities of predictions with how often these are correct.
+
+    The expected calibration error is that of Guo et al. (arXiv 1706.04599): ten bins of equal
+    width, weighted by their examples.
+
+    Args:
+        confidence: `[examples]`, the probability of each prediction.
+        right: `[examples]`, whether it is correct.
+    """
+    number = np.minimum((10 * confidence).astype(int), 9)
+    bins, error = [], 0.0
+    for of in (number == each for each in np.unique(number)):
+        accuracy, interval = right[of].mean(), wilson(right[of].sum(), of.sum())
+        bins.append(Bar(str(confidence[of].mean()), accuracy, interval.low, interval.high))
+        error += of.mean() * abs(accuracy - confidence[of].mean())
+    text = (
+        f"Predictions have a mean probability of {confidence.mean():.1%}, and {right.mean():.1%} "
+        f"of them are correct. The expected calibration error is {error:.1%} (ten bins of equal "
+        "width); a calibrated model is on the dashed line."
+    )
+    return Section("Calibration", text, charts=[reliability(bins)])
 
 
 def _section(
-    title: str, names: np.ndarray, order: Sequence[str], right: np.ndarray, x_label: str
+    title: str,
+    names: np.ndarray,
+    order: Sequence[str],
+    right: np.ndarray,
+    x_label: str,
+    share: str,
 ) -> Section:
     rows, values = [], []
     for name in order:
         of = right[names == name]
         interval = wilson(of.sum(), len(of))
         values.append(Bar(str(name), float(of.mean()), interval.low, interval.high))
-        between = f"{interval.low:.1%} to {interval.high:.1%}"
+        between = f"{100 * interval.low:.1f} to {interval.high:.1%}"
         rows.append((str(name), f"{len(of):,}", f"{of.mean():.1%}", between))
-    table = Table(
-        (x_label or "set", "examples", "accuracy", "95 % interval"), rows, frozenset({1, 2, 3})
-    )
-    return Section(title, charts=[bars("Accuracy", values, x_label)], tables=[table])
+    table = Table((x_label or "set", "examples", share, "95% interval"), rows, frozenset({1, 2, 3}))
+    return Section(title, charts=[bars(share.capitalize(), values, x_label)], tables=[table])

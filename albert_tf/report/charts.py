@@ -18,6 +18,11 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 INK, GRID = "#1f2933", "#e4e7eb"
 COLORS = ("#2563eb", "#d97706", "#047857", "#9333ea")
+BAR, SOFT = "#bfdbfe", "#6b7280"
+# Variables of a page -> the colors that they replace; the page has others for dark mode.
+THEME = {"card": "#ffffff", "ink": INK, "line": GRID, "bar": BAR, "soft": SOFT} | {
+    f"line-{number}": color for number, color in enumerate(COLORS)
+}
 
 # What a reader in dark mode sees instead of a color; other colors contrast with both backgrounds.
 _IN_THE_DARK = {
@@ -54,7 +59,7 @@ class Mark(NamedTuple):
 
     name: str
     y: float
-    color: str = "#6b7280"
+    color: str = SOFT
 
 
 class Bar(NamedTuple):
@@ -72,14 +77,26 @@ def chart(
     marks: Sequence[Mark] = (),
     percent: bool = False,
     x_label: str = "training step",
+    chosen: float | None = None,
 ) -> str:
-    """Draw curves over training steps as SVG text; a curve of one point is drawn as a point."""
+    """Draw curves over training steps as SVG text; a curve of one point is drawn as a point.
+
+    Args:
+        title: above the chart.
+        lines: the curves.
+        marks: horizontal reference lines.
+        percent: whether values are shares, shown in percent.
+        x_label: of the horizontal axis.
+        chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
+    """
     with drawing(title, x_label) as (figure, axes, svg):
         for line, color in zip(lines, COLORS, strict=False):
             point = "o" if len(line.x) == 1 else None
             axes.plot(line.x, line.y, color=color, linewidth=1.8, label=line.name, marker=point)
         for mark in marks:
             axes.axhline(mark.y, color=mark.color, linewidth=1.4, linestyle="--", label=mark.name)
+        if chosen is not None:
+            axes.axvline(chosen, color=SOFT, linewidth=1.4, linestyle=":")
         axes.margins(x=0.01)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
@@ -99,11 +116,14 @@ def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
             [max(bar.value - bar.low, 0) for bar in values],
             [max(bar.high - bar.value, 0) for bar in values],
         ]
-        axes.bar(range(len(values)), heights, color="#bfdbfe", width=0.6)
+        axes.bar(range(len(values)), heights, color=BAR, width=0.6)
         axes.errorbar(
             range(len(values)), heights, errors, color=COLORS[0], fmt="o", capsize=4, markersize=4
         )
-        axes.set_xticks(range(len(values)), [bar.name for bar in values])
+        many: dict[str, Any] = (
+            {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(values) > 6 else {}
+        )
+        axes.set_xticks(range(len(values)), [bar.name for bar in values], **many)
         axes.set_ylim(0, 1.02)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     return svg[0]
@@ -119,11 +139,31 @@ def scatter(
     """Draw points and the line of equal values, as SVG text."""
     with drawing(title, x_label) as (_, axes, svg):
         low, high = min(*x, *y), max(*x, *y)
-        axes.plot([low, high], [low, high], color="#9aa5b1", linewidth=1.2, linestyle="--")
+        axes.plot([low, high], [low, high], color=SOFT, linewidth=1.2, linestyle="--")
         # Thousands of points become a bitmap; as vectors they would take megabytes.
         rasterized = len(x) > 2000
         axes.scatter(x, y, s=10, color=COLORS[0], alpha=0.5, linewidth=0, rasterized=rasterized)
         axes.set_ylabel(y_label)
+    return svg[0]
+
+
+def reliability(bins: Sequence[Bar]) -> str:
+    """Draw accuracy by confidence and the line of equal values, as SVG text.
+
+    Args:
+        bins: of each, the mean confidence as its `name`, and the accuracy with its interval.
+    """
+    with drawing("Reliability", "confidence") as (_, axes, svg):
+        axes.plot([0, 1], [0, 1], color=SOFT, linewidth=1.2, linestyle="--")
+        x, heights = [float(each.name) for each in bins], [each.value for each in bins]
+        errors = [[b.value - b.low for b in bins], [b.high - b.value for b in bins]]
+        axes.errorbar(
+            x, heights, np.maximum(errors, 0), color=COLORS[0], fmt="o-", capsize=4, markersize=5
+        )
+        axes.set_ylim(0, 1.02)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.set_ylabel("accuracy")
     return svg[0]
 
 

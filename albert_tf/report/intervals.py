@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +20,27 @@ class Interval(NamedTuple):
     low: float
     high: float
     method: str
+
+
+def number_text(
+    value: float, interval: Interval | None = None, percent: bool = False
+) -> tuple[str, str]:
+    """Return a value and its interval as text, with the digits that the interval's width allows.
+
+    Args:
+        value: of a result.
+        interval: of the result; None if it has none, which gives "" for it.
+        percent: whether both are in percent.
+    """
+    unit = "%" if percent else ""
+    if interval is None or not interval.low < interval.high:
+        count = f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
+        return f"{value:.1f}%" if percent else count, ""
+    half = (interval.high - interval.low) / 2
+    digits = min(max(1 - math.floor(math.log10(half)), 0), 2 if percent else 6)
+    texts = (f"{each:.{digits}f}" for each in (value, interval.low, interval.high))
+    shown, low, high = texts
+    return f"{shown}{unit}", f"{low} to {high}{unit}"
 
 
 def wilson(right: int, count: int) -> Interval:

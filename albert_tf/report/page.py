@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import jinja2
 
 from albert_tf.logs import counted
-from albert_tf.report.sections import Section, Shade
+from albert_tf.report.sections import SHOWN_CARDS, Section, Shade
+
+# A flag of a command is on a line of its own.
+_CONTINUED = " \\\n    "
 
 
-class Result(NamedTuple):
-    """A row of the results: name, value and interval as displayed; "" if there is none."""
+class Headline(NamedTuple):
+    """A result in large type: its name, its value, notes below it, and a warning; "" for none."""
 
     name: str
     value: str
-    interval: str = ""
-    method: str = ""
+    notes: Sequence[str] = ()
+    warning: str = ""
 
 
 class Page(NamedTuple):
     """The content of a page, from top to bottom.
 
     Attributes:
-        title: heading.
+        title: heading: task, data and model.
         subtitle: line below the heading.
-        headline: result to show in large type; None for none.
-        results: all results.
-        sections: everything else.
-        command: the command that created the report.
-        settings: every option and its value.
+        headlines: the most important results.
+        sections: everything else. Columns of tables without any text are left out.
+        command: the command that created the report, as for a shell.
+        settings: options and their values.
         versions: program or library -> version.
     """
 
     title: str
     subtitle: str
-    headline: Result | None
-    results: Sequence[Result]
+    headlines: Sequence[Headline]
     sections: Sequence[Section]
     command: str
     settings: Sequence[tuple[str, str]]
@@ -46,7 +48,25 @@ class Page(NamedTuple):
 
 def render(page: Page) -> str:
     """Return the HTML text of a page."""
-    return html_template("albert_tf.report", "report.html.j2").render(page._asdict())
+    sections = [
+        each._replace(tables=[table.without_empty_columns() for table in each.tables])
+        for each in page.sections
+    ]
+    lines = "".join(
+        f"{' ' if word[:2] != '--' else _CONTINUED}{shlex.quote(word)}"
+        for word in shlex.split(page.command)
+    )
+    content = page._replace(sections=sections, command=lines.strip())._asdict()
+    return html_template("albert_tf.report", "report.html.j2").render(content, shown=SHOWN_CARDS)
+
+
+def themed(svg: str) -> str:
+    """Replace the colors of a chart by variables of the page, which has dark ones too."""
+    from albert_tf.report.charts import THEME  # loads Matplotlib, which has drawn the chart
+
+    for name, color in THEME.items():
+        svg = svg.replace(color, f"var(--{name})")
+    return svg
 
 
 def html_template(package: str, name: str) -> jinja2.Template:
@@ -59,5 +79,6 @@ def html_template(package: str, name: str) -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["counted"] = counted
+    environment.filters["themed"] = themed
     environment.tests["shade"] = lambda cell: isinstance(cell, Shade)
     return environment.get_template(name)

@@ -5,6 +5,7 @@ Texts are plain text; the page escapes them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from albert_tf.report.intervals import Interval
 
 MOST_ERRORS = 20
+SHOWN_CARDS = 8
 _MOST_CHARACTERS = 600
+# Characters in a line on a phone, and those that the margins of a cell take.
+_MOST_NARROW, _MARGIN = 46, 2
 
 
 class Shade(NamedTuple):
@@ -30,6 +34,7 @@ class Table(NamedTuple):
         rows: cells, as many as columns; line breaks in a cell are kept.
         numbers: indices of numeric columns, which are aligned to the right.
         title: heading; "" for none.
+        folded: text to click for the table, which is hidden until then; "" to show it.
         wide: whether the table scrolls horizontally on a narrow screen, as a matrix must; otherwise
             the cells of a row are stacked there.
     """
@@ -38,7 +43,46 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str | Shade]]
     numbers: frozenset[int] = frozenset()
     title: str = ""
+    folded: str = ""
     wide: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the table fits on a phone as it is."""
+        width = 0
+        for name, *cells in zip(self.columns, *self.rows, strict=True):
+            # Headings break between words.
+            texts = [*name.split(), *(getattr(cell, "text", cell) for cell in cells)]
+            width += max(map(len, texts), default=0) + _MARGIN
+        return width <= _MOST_NARROW
+
+    def without_empty_columns(self) -> Table:
+        """Return the table without the columns that have no text in any row."""
+        kept = [
+            number
+            for number in range(len(self.columns))
+            if any(getattr(row[number], "text", row[number]) for row in self.rows)
+        ]
+        return self._replace(
+            columns=[self.columns[number] for number in kept],
+            rows=[[row[number] for number in kept] for row in self.rows],
+            numbers=frozenset(new for new, old in enumerate(kept) if old in self.numbers),
+        )
+
+
+class Part(NamedTuple):
+    """A part of a text; `marks`: "truth", "prediction", both with a space between them, or ""."""
+
+    text: str
+    marks: str = ""
+
+
+class Card(NamedTuple):
+    """An example: a heading, facts about it as (name, text), and a text with marked parts."""
+
+    title: str
+    facts: Sequence[tuple[str, Sequence[Part]]]
+    text: Sequence[Part] = ()
 
 
 class Section(NamedTuple):
@@ -49,6 +93,7 @@ class Section(NamedTuple):
         text: text below the heading.
         charts: SVG texts, inserted into the page unchanged.
         tables: tables below the charts.
+        cards: examples below the tables; the first `SHOWN_CARDS` are shown, the others folded.
         intervals: name in eval_results.txt -> interval, shown next to the results.
     """
 
@@ -56,6 +101,7 @@ class Section(NamedTuple):
     text: str = ""
     charts: Sequence[str] = ()
     tables: Sequence[Table] = ()
+    cards: Sequence[Card] = ()
     intervals: Mapping[str, Interval] = {}
 
 
@@ -96,13 +142,31 @@ def error_section(
         numbers: indices of numeric columns.
         unit: what was evaluated, in the plural.
     """
+    section = counted_errors(len(rows), count, unit)
     if not rows:
-        return Section("Errors", f"All {count:,} {unit} are predicted correctly.")
-    verb = "is" if len(rows) == 1 else "are"
-    text = f"{len(rows):,} of {count:,} {unit} {verb} predicted incorrectly"
+        return section
+    text = section.text
     if len(rows) > MOST_ERRORS:
-        text += f"; the {MOST_ERRORS} worst are shown"
-    return Section("Worst errors", f"{text}.", tables=[Table(columns, rows[:MOST_ERRORS], numbers)])
+        text += f" The {MOST_ERRORS} worst are listed."
+    return section._replace(text=text, tables=[Table(columns, rows[:MOST_ERRORS], numbers)])
+
+
+def counted_errors(errors: int, count: int, unit: str) -> Section:
+    """Return a section that counts the errors, to which callers add the worst ones."""
+    if not errors:
+        return Section("Errors", f"All {count:,} {unit} are predicted correctly.")
+    verb = "is" if errors == 1 else "are"
+    text = f"{errors:,} of {count:,} {unit} {verb} predicted incorrectly"
+    return Section("Worst errors", f"{text}.")
+
+
+def marked_parts(text: str, spans: Sequence[tuple[int, int, str]]) -> list[Part]:
+    """Split a text at the ends of spans (start, end, mark), which may overlap."""
+    edges = sorted({0, len(text), *(edge for start, end, _ in spans for edge in (start, end))})
+    return [
+        Part(text[a:b], " ".join(dict.fromkeys(m for s, e, m in spans if s <= a and b <= e)))
+        for a, b in itertools.pairwise(edges)
+    ]
 
 
 def excerpt(text: str, most: int = _MOST_CHARACTERS) -> str:
@@ -110,4 +174,6 @@ def excerpt(text: str, most: int = _MOST_CHARACTERS) -> str:
     if len(text) <= most:
         return text
     half = most // 2
-    return f"{text[:half].rstrip()} [...] {text[-half:].lstrip()}"
+    # Whole words, where there are spaces.
+    start, end = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
+    return f"{start or text[:half]} [...] {end or text[-half:]}"

@@ -14,7 +14,7 @@ import scipy.special
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines, write_text
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
-from albert_tf.report.page import Page, Result, render
+from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, given_flags, versions
@@ -66,15 +66,16 @@ def write_report(
     baselines = _baselines(task, held_out, tokenizer) if results else {}
     is_held_out = options.eval_input_file or options.eval_reading_set
     text = "held-out text" if is_held_out else "the training files"
-    name, headline = "masked_lm_accuracy", None
+    name, headlines = "masked_lm_accuracy", []
     if name in results:
-        interval = _interval(results, name)
-        headline = Result(f"masked LM accuracy on {text}", f"{results[name]:.1%}", *interval)
+        interval, method = _interval(results, name)
+        notes = [f"95% interval {interval} ({method})"] if interval else []
+        value = f"{results[name]:.1%}"
+        headlines.append(Headline(f"masked LM accuracy on {text}", value, notes))
     page = Page(
         title=f"Pretraining of {_model(options, model)}{_corpora(adjacent)}: {step:,} steps",
         subtitle=folder,
-        headline=headline,
-        results=[],
+        headlines=headlines,
         sections=[
             *(_scores(f"Results on {text}", task, results, baselines) if results else ()),
             *(_filled(held_out, tokenizer) if held_out and tokenizer else ()),
@@ -187,7 +188,7 @@ def _scores(
         f"After step {step:,.0f}. The baseline is the best constant prediction, without a model; "
         "its loss is the entropy of what is predicted."
     )
-    columns = ("result", "model", "95 % interval", "baseline", "baseline predicts")
+    columns = ("result", "model", "95% interval", "baseline", "baseline predicts")
     table = Table(columns, rows, frozenset({1, 2, 3}))
     warnings = [Section("Warning: no better than a constant answer", " ".join(failed))]
     return [*(warnings if failed else ()), Section(title, text, tables=[table])]

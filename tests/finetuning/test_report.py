@@ -27,7 +27,7 @@ NASTY = "<script>alert(1)</script>"
 def options(tmp_path):
     return MultipleChoiceOptions(
         output_dir=str(tmp_path), albert_config_file="c.json", spm_model_file="v.model",
-        data_dir="some data", max_seq_length=9, max_qa_length=128, learning_rate=2e-5,
+        data_dir="some data", max_seq_length=9, max_qa_length=130, learning_rate=2e-5,
         do_train=False,
     )  # fmt: skip
 
@@ -47,10 +47,14 @@ def task_of(sections):
 
     return SimpleNamespace(
         metric="eval_accuracy",
+        metric_names=("eval_accuracy", "eval_loss"),
+        percent=False,
+        title="Kind",
+        data_name=lambda examples: "data.json",
         report_sections=report_sections,
         asked=asked,
         collapse=lambda _, outputs: "every prediction is 'A'" if "logits" in outputs else None,
-        baseline=lambda examples: Baseline("always 'A'", {"eval_accuracy": 0.5, "eval_loss": 9.0}),
+        baseline=lambda examples: Baseline("always 'A'", {"eval_accuracy": 0.7, "eval_loss": 9.0}),
     )
 
 
@@ -77,25 +81,26 @@ def test_everything_in_one_page(options, examples, tmp_path):
     assert task.asked == [("eval", "one", outputs)]
 
     page = read_page((tmp_path / "report.html").read_text())
-    for line in (tmp_path / "eval_results.txt").read_text().splitlines():
-        name, value = line.split(" = ")
-        assert f"{name} {value}" in page.text
-    assert "0.66666667 0.2077 to 0.9385 Wilson" in page.text
-    assert "0.6667 95 % interval 0.2077 to 0.9385 (Wilson)" in page.text
+    assert "Kind: data.json" in page.text
+    headline = "Accuracy 67% 95% interval 21 to 94% (Wilson) baseline 70% (always 'A') Not better"
+    assert headline in page.text
+    row = "eval_accuracy 67% 21 to 94% Wilson 70% (always 'A'). Not better than the baseline"
+    assert f"{row} eval_loss 1.25 global_step 30" in page.text
+    assert "The dotted line is the checkpoint: step 30 of 30." in page.text
     assert NASTY in page.text
     assert "Errors: one" in page.text
     warning = "Warning: this run has collapsed: one Every prediction is 'A'."
-    assert page.text.index(warning) < page.text.index("Baseline: one")
-    assert "result model always 'A' eval_accuracy 0.66666667 0.5 " in page.text
-    for title in ("Loss", "Training accuracy", "eval_accuracy", "Learning rate"):
+    assert page.text.index(warning) < page.text.index("Results")
+    for title in ("Loss", "Training accuracy", "Evaluation", "Learning rate"):
         assert title in page.text
     assert sum(name == "svg" for name in (name for name, _ in page.elements)) == 4
     assert "eval one 3 2 7 9 9" in page.text
     assert "--data_dir some data" in page.text
-    assert command_line(options) in page.text
+    assert "--data_dir=some data" in page.text
+    assert "None" not in page.text, "flags without a value"
     for name, version in versions():
         assert f"{name} {version}" in page.text
-    assert "--max_qa_length 128" in page.text
+    assert "--max_qa_length 130" in page.text
 
 
 def test_several_runs_are_compared(options, examples, tmp_path):

@@ -24,6 +24,7 @@ from albert_tf.engines.checkpoints import CheckpointFolder
 from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
 from albert_tf.finetuning import run_comparison, run_report
+from albert_tf.finetuning.report_results import read_results
 from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
@@ -278,7 +279,7 @@ def _read_log(folder: pathlib.Path) -> None:
     log = TrainingLog(str(folder), 100, 50, Workload(8, 16, 1.0))
     log.close()
     shutil.rmtree(folder / "train")
-    run_report._learning(str(folder), "accuracy")
+    run_report._learning(str(folder), ["accuracy"])
 
 
 def _read_finished(folder: pathlib.Path) -> None:
@@ -423,7 +424,7 @@ KINDS: dict[str, Kind] = {
     "eval_results.txt": Kind(
         "eval_results.txt",
         _text("eval_results.txt", "eval_f1 = 0.5\nglobal_step = 7\n"),
-        lambda folder: (find_adjacent_files(str(folder)), run_report._results(str(folder), {})),
+        lambda folder: (find_adjacent_files(str(folder)), read_results(str(folder))),
     ),
     "evaluation_data.json": Kind(
         "evaluation_data.json",

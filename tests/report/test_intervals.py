@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.report.intervals import RESAMPLES, bootstrap, bootstrap_mean, wilson
+from albert_tf.report.intervals import (
+    RESAMPLES,
+    Interval,
+    bootstrap,
+    bootstrap_mean,
+    number_text,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (1, 1), (3, 7)])
@@ -17,6 +24,21 @@ def test_wilson_by_its_formula(right, count):
     interval = wilson(right, count)
     assert interval.low == pytest.approx(middle - half, abs=1e-6)
     assert interval.high == pytest.approx(middle + half, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "percent", "texts"),
+    [
+        (68.868, 62.35, 74.72, True, ("68.9%", "62.4 to 74.7%")),
+        (50.0, 10.0, 90.0, True, ("50%", "10 to 90%")),
+        (90.123, 90.1, 90.2, True, ("90.12%", "90.10 to 90.20%")),
+        (0.62555, 0.5677, 0.6882, False, ("0.626", "0.568 to 0.688")),
+        (11873.0, 1.0, 1.0, False, ("11,873", "")),
+        (100.0, 100.0, 100.0, True, ("100.0%", "")),
+    ],
+)
+def test_digits_fit_the_interval(value, low, high, percent, texts):
+    assert number_text(value, Interval(low, high, ""), percent) == texts
 
 
 def test_bootstrap_of_a_mean_is_that_of_the_normal_distribution(monkeypatch):

@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 from albert_tf.report import charts
-from albert_tf.report.breakdowns import by_group, by_length
+from albert_tf.report.breakdowns import by_group, by_length, calibration
 from albert_tf.report.intervals import wilson
-from albert_tf.report.page import Page, Result, render
+from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import (
     MOST_ERRORS,
+    SHOWN_CARDS,
+    Card,
+    Part,
     Section,
     Shade,
     Table,
     error_section,
     excerpt,
+    marked_parts,
     text_table,
 )
 from tests.support.html import Reader, read_page
@@ -27,7 +31,7 @@ NASTY = "<script>alert(1)</script> & \"q\" 'a' $x_{$ \u4e2d"
 
 def page(*sections, **changes):
     fields = {
-        "title": "T", "subtitle": "S", "headline": None, "results": [], "command": "c",
+        "title": "T", "subtitle": "S", "headlines": [], "command": "c",
         "settings": [], "versions": [("a", "1")],
     }  # fmt: skip
     return Page(sections=sections, **{**fields, **changes})
@@ -74,20 +78,55 @@ def test_many_points_do_not_weigh_megabytes():
 
 
 def test_texts_are_escaped_everywhere():
-    section = Section(
-        NASTY, NASTY, tables=[Table([NASTY, "n"], [[NASTY, Shade(NASTY, 0.5)]], title=NASTY)]
-    )
+    table = Table([NASTY, "n"], [[NASTY, Shade(NASTY, 0.5)]], title=NASTY, folded=NASTY)
+    parts = [Part(NASTY), Part(NASTY, "truth")]
+    section = Section(NASTY, NASTY, tables=[table], cards=[Card(NASTY, [(NASTY, parts)], parts)])
     text = render(
         page(
-            section, title=NASTY, subtitle=NASTY, headline=Result(NASTY, NASTY, NASTY, NASTY),
-            results=[Result(NASTY, NASTY, NASTY, NASTY)], command=NASTY,
+            section, title=NASTY, subtitle=NASTY,
+            headlines=[Headline(NASTY, NASTY, [NASTY], NASTY)],
             settings=[(NASTY, NASTY)], versions=[(NASTY, NASTY)],
         )
     )  # fmt: skip
     reader = read_page(text)
-    assert reader.text.count(NASTY) == 22
+    assert reader.text.count(NASTY) == 24
     (cell,) = [each for name, each in reader.elements if each.get("data-name") == NASTY]
     assert "style" not in cell
+
+
+def test_a_page_shows_what_there_is_and_folds_the_rest():
+    cards = [Card(f"card {n}", [], [Part("a"), Part("b", "truth prediction")]) for n in range(10)]
+    table = Table(["a", "none", "b"], [["x", "", Shade("y", 1.0)]], frozenset({1, 2}))
+    svg = charts.chart("t", [charts.Line("a", [1, 2], [1, 2])], chosen=2)
+    section = Section("s", charts=[svg], tables=[table], cards=cards)
+    text = render(page(section, command="python run.py --a='b c' -m --d"))
+    reader = read_page(text)
+    assert "python run.py \\\n    &#39;--a=b c&#39; -m \\\n    --d" in text
+    assert "none" not in reader.text, "the column is empty"
+    assert [each.get("class") for name, each in reader.elements if name == "td"] == [
+        "short", "number",
+    ]  # fmt: skip
+    assert text.index("<details") > text.index(f"card {SHOWN_CARDS - 1}")
+    assert text.index("<details") < text.index(f"card {SHOWN_CARDS}")
+    assert '<mark class="truth prediction">b</mark>' in text
+    assert all(color not in text[text.index("<svg") :] for color in charts.THEME.values())
+    assert "var(--line-0)" in text
+
+
+def test_spans_that_overlap_are_marked():
+    parts = marked_parts("abcdef", [(1, 4, "truth"), (3, 5, "prediction")])
+    assert parts == [
+        Part("a"), Part("bc", "truth"), Part("d", "truth prediction"), Part("e", "prediction"),
+        Part("f"),
+    ]  # fmt: skip
+
+
+def test_calibration():
+    confidence = np.array([0.95, 0.95, 0.65, 0.65])
+    section = calibration(confidence, np.array([True, False, True, True]))
+    assert "mean probability of 80.0%, and 75.0%" in section.text
+    assert "calibration error is 40.0%" in section.text  # the mean of 0.45 and 0.35
+    assert len(section.charts) == 1
 
 
 def test_line_breaks_and_shades_stay():
@@ -111,7 +150,7 @@ def test_errors_are_counted_and_the_first_shown():
     section = error_section(["text"], rows, 100)
     assert (
         section.text
-        == f"{len(rows)} of 100 examples are predicted incorrectly; the 20 worst are shown."
+        == f"{len(rows)} of 100 examples are predicted incorrectly. The 20 worst are listed."
     )
     assert section.tables[0].rows == rows[:MOST_ERRORS]
     none = error_section(["text"], [], 7, unit="questions")
@@ -122,6 +161,7 @@ def test_errors_are_counted_and_the_first_shown():
 def test_long_texts_lose_their_middle():
     assert excerpt("abc", 10) == "abc"
     assert excerpt("a" * 50 + "b" * 50, 10) == "aaaaa [...] bbbbb"
+    assert excerpt("one two three four five six", 16) == "one two [...] six"
 
 
 def test_groups():
@@ -130,7 +170,7 @@ def test_groups():
     rows = section.tables[0].rows
     assert [row[:3] for row in rows] == [("x", "2", "50.0%"), ("y", "2", "100.0%")]
     low, high, _ = wilson(1, 2)
-    assert rows[0][3] == f"{low:.1%} to {high:.1%}"
+    assert rows[0][3] == f"{100 * low:.1f} to {high:.1%}"
     Reader(section.charts[0])
 
 

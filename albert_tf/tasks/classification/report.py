@@ -7,14 +7,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from sklearn import metrics
 
-from albert_tf.report.breakdowns import by_length
+from albert_tf.report.breakdowns import by_length, calibration
 from albert_tf.report.charts import scatter
 from albert_tf.report.intervals import Interval
-from albert_tf.report.sections import Section, Shade, Table, error_section, excerpt
+from albert_tf.report.sections import (
+    MOST_ERRORS,
+    Section,
+    Shade,
+    Table,
+    counted_errors,
+    error_section,
+    excerpt,
+)
 
 # Larger matrices are hard to read; the most confused pairs of labels are shown instead.
 _MOST_LABELS = 15
 _MOST_PAIRS = 20
+# Errors are listed by label and prediction, the largest groups.
+_MOST_CELLS = 12
+_SHOWN_OF_CELL = 5
 
 
 def class_sections(
@@ -25,7 +36,7 @@ def class_sections(
     lengths: np.ndarray,
     intervals: Mapping[str, Interval],
 ) -> list[Section]:
-    """Return confusion matrix, results by label and by length, and the worst errors.
+    """Return confusions, results by label and by length, calibration, and the worst errors.
 
     Args:
         texts: of the examples; of a pair both, separated by a line break.
@@ -41,21 +52,38 @@ def class_sections(
     tables = [(_matrix if small else _pairs)(labels, confused), _by_label(labels, confused)]
     label_probabilities = probabilities[np.arange(len(label_ids)), label_ids]
     wrong = np.flatnonzero(predicted != label_ids)
-    rows = [
-        (
+    rows = {
+        number: (
             excerpt(texts[number]),
-            labels[label_ids[number]],
-            f"{labels[predicted[number]]} ({probabilities[number, predicted[number]]:.1%})",
+            f"{probabilities[number, predicted[number]]:.1%}",
             f"{label_probabilities[number]:.1%}",
         )
         for number in wrong[np.argsort(label_probabilities[wrong], kind="stable")]
-    ]
-    columns = ("text", "label", "prediction", "probability of the label")
+    }
+    cells: dict[str, list[tuple[str, ...]]] = {}
+    for number, row in rows.items():
+        cell = f"{labels[label_ids[number]]} predicted as {labels[predicted[number]]}"
+        cells.setdefault(cell, []).append(row)
     return [
         Section("Labels", tables=tables, intervals=intervals),
         *by_length(lengths, predicted == label_ids),
-        error_section(columns, rows, len(texts), frozenset({3})),
+        calibration(probabilities.max(axis=-1), predicted == label_ids),
+        _errors_by_cell(cells, len(texts)),
     ]
+
+
+def _errors_by_cell(cells: Mapping[str, list[tuple[str, ...]]], count: int) -> Section:
+    """Return the worst errors of each cell of the confusion matrix, the largest cells first."""
+    columns = ("text", "P(prediction)", "P(label)")
+    tables = []
+    for cell, rows in sorted(cells.items(), key=lambda each: -len(each[1]))[:_MOST_CELLS]:
+        title = f"{cell}: {len(rows):,}"
+        tables.append(Table(columns, rows[:_SHOWN_OF_CELL], frozenset({1, 2}), title))
+        if more := rows[_SHOWN_OF_CELL:MOST_ERRORS]:
+            tables.append(Table(columns, more, frozenset({1, 2}), folded=f"{len(more)} more"))
+    section = counted_errors(sum(map(len, cells.values())), count, "examples")
+    text = f"{section.text} Of each confusion, the most confident errors come first."
+    return section._replace(text=text, tables=tables) if tables else section
 
 
 def label_sections(

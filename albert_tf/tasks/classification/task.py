@@ -114,6 +114,11 @@ class ClassificationTask(FineTuningTask):
         self._class_weights = weights
 
     @property
+    def title(self) -> str:
+        kind = self.target.kind
+        return "Multi-label classification" if kind == "multi_label" else kind.capitalize()
+
+    @property
     def metric_names(self) -> tuple[str, ...]:
         keys = [*(METRICS[name].key for name in self.dataset.metrics), "eval_loss"]
         suffixes = [rows.suffix for rows in self.dataset.sets["eval"]] or [""]

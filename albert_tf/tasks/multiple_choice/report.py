@@ -7,9 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.finetuning.task import ExampleSet
-from albert_tf.report.breakdowns import by_group, by_length
+from albert_tf.report.breakdowns import by_group, by_length, calibration
 from albert_tf.report.intervals import Interval, bootstrap_mean, wilson
-from albert_tf.report.sections import Section, Shade, Table, error_section, excerpt
+from albert_tf.report.sections import (
+    MOST_ERRORS,
+    Card,
+    Part,
+    Section,
+    Shade,
+    Table,
+    counted_errors,
+    excerpt,
+)
 from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
 
 
@@ -34,6 +43,7 @@ def choice_sections(examples: ExampleSet, probabilities: np.ndarray) -> list[Sec
     loss = -np.log(probabilities[np.arange(len(answers)), answers].clip(1e-15))
     letters = _letters_section("Letters", predicted, answers)
     sections.append(letters._replace(intervals=_intervals(correct, np.array(groups), loss)))
+    sections.append(calibration(probabilities.max(axis=-1), correct))
     sections.append(_errors_section(questions, probabilities))
     if examples.split == "eval":
         return sections
@@ -76,19 +86,17 @@ def _errors_section(questions: Sequence[ChoiceQuestion], probabilities: np.ndarr
     predicted = probabilities.argmax(axis=-1)
     answer_probabilities = probabilities[np.arange(len(answers)), answers]
     wrong = np.flatnonzero(predicted != answers)
-    rows = []
-    for number in wrong[np.argsort(answer_probabilities[wrong], kind="stable")]:
+    cards = []
+    for number in wrong[np.argsort(answer_probabilities[wrong], kind="stable")][:MOST_ERRORS]:
         question, choice_id = questions[number], predicted[number]
-        lines = [f"{LETTERS[n]}  {choice}" for n, choice in enumerate(question.choices)]
-        rows.append(
-            (
-                question.id,
-                excerpt(question.context),
-                "\n".join([question.question, *lines]).strip(),
-                LETTERS[question.answer],
-                f"{LETTERS[choice_id]} ({probabilities[number, choice_id]:.1%})",
-                f"{answer_probabilities[number]:.1%}",
-            )
-        )
-    columns = ("id", "context", "question", "answer", "prediction", "probability of the answer")
-    return error_section(columns, rows, len(questions), frozenset({5}), "questions")
+        marks = {int(choice_id): "prediction", int(answers[number]): "truth"}
+        choices = [
+            (LETTERS[n], [Part(choice, marks.get(n, "")), Part(f" {probabilities[number, n]:.1%}")])
+            for n, choice in enumerate(question.choices)
+        ]
+        title = question.question or "(no question)"
+        facts = [*choices, ("id", [Part(question.id)])]
+        cards.append(Card(title, facts, [Part(excerpt(question.context, 300))]))
+    section = counted_errors(len(wrong), len(questions), "questions")
+    text = f"{section.text} Marked are the answer, with a solid line, and the prediction, dashed."
+    return section._replace(text=text, cards=cards) if cards else section

@@ -139,6 +139,7 @@ class MultipleChoiceTask(FineTuningTask):
     """
 
     options: MultipleChoiceOptions
+    title = "Multiple choice"
     metric = "eval_accuracy"
 
     def __init__(self, options: MultipleChoiceOptions, tokenizer: Tokenizer):

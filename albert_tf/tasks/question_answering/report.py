@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.report.breakdowns import by_group
+from albert_tf.report.breakdowns import by_group, by_length
 from albert_tf.report.intervals import Interval, bootstrap_mean, wilson
-from albert_tf.report.sections import Section, error_section, excerpt
+from albert_tf.report.sections import MOST_ERRORS, Card, Part, Section, counted_errors, marked_parts
 from albert_tf.tasks.question_answering.answers import Prediction
 from albert_tf.tasks.question_answering.metrics import SQUAD, AnswerMetric
 from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tasks.question_answering.squad_metrics import question_scores
+from albert_tf.tasks.question_answering.squad_metrics import question_scores, sentence_places
+
+_SHARE = "exact matches"
 
 
 def squad_sections(
@@ -23,7 +26,7 @@ def squad_sections(
     metric: AnswerMetric = SQUAD,
     reason: str = "",
 ) -> list[Section]:
-    """Return results with and without an answer, and the worst errors.
+    """Return results by kind of question and by length, and the worst errors.
 
     Args:
         questions: with their answers.
@@ -38,12 +41,24 @@ def squad_sections(
         [question_scores(q, a, version_2, metric) for q, a in zip(questions, answers, strict=True)]
     )
     has_answer = np.array([bool(question.answers) for question in questions])
+    exact = scores[:, 0] > 0
     because = f", because {reason}" if reason else ""
     scored = f"answer_metric={metric.name}{because}: {metric.source}."
     sections = [Section("Scores", scored)]
     if version_2 and len(set(has_answer)) > 1:
         names = ["with an answer" if has else "without an answer" for has in has_answer]
-        sections.append(by_group("Exact matches", names, scores[:, 0] > 0, "questions"))
+        sections.append(by_group("With and without an answer", names, exact, "questions", _SHARE))
+    words = [question_word(question.text) for question in questions]
+    if len(set(words)) > 1:
+        sections.append(by_group("By question word", words, exact, "word", _SHARE))
+    answer_lengths = np.array(
+        [len(metric.split(q.answers[0].text)) for q in questions if q.answers]
+    )
+    if len(answer_lengths):
+        title = "By length of the answer"
+        sections += by_length(answer_lengths, exact[has_answer], title, "words", _SHARE)
+    context_lengths = np.array([len(question.context.split()) for question in questions])
+    sections += by_length(context_lengths, exact, "By length of the context", "words", _SHARE)
     errors = _errors(questions, predictions, answers, scores)
     prefix = metric.prefix
     intervals = _intervals(scores, f"{prefix}exact_match", f"{prefix}f1")
@@ -69,6 +84,15 @@ def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Inter
     }
 
 
+_QUESTION_WORD = re.compile(r"\b(how (?:many|much)|who|whom|whose|what|which|when|where|why|how)\b")
+
+
+def question_word(question: str) -> str:
+    """Return the first question word in English, such as "how many"; "other" if there is none."""
+    found = _QUESTION_WORD.search(question.lower())
+    return {"whom": "who", "whose": "who"}.get(found[1], found[1]) if found else "other"
+
+
 def _errors(
     questions: Sequence[SquadQuestion],
     predictions: Mapping[str, Prediction],
@@ -76,18 +100,71 @@ def _errors(
     scores: np.ndarray,
 ) -> Section:
     """Return wrong answers: lowest F1 first, and among these the most confident."""
-    rows = []
+    errors = []
     for question, answer, (exact, f1) in zip(questions, answers, scores, strict=True):
-        if exact:
-            continue
-        best = predictions[question.id].nbest()
-        confidence = float(best[0]["probability"]) if best and answer else 0.0
-        truth = "\n".join(dict.fromkeys(each.text for each in question.answers)) or "(none)"
-        shown = f"{answer} ({confidence:.1%})" if answer else "(none)"
-        cells = (question.text, excerpt(question.context), truth, shown, f"{f1:.2f}")
-        rows.append((f1, -confidence, cells))
-    rows.sort(key=lambda row: row[:2])
-    columns = ("question", "context", "answers", "prediction", "F1")
-    return error_section(
-        columns, [cells for _, _, cells in rows], len(questions), frozenset({4}), "questions"
+        if not exact:
+            best = predictions[question.id].nbest()
+            confidence = float(best[0]["probability"]) if best and answer else 0.0
+            errors.append((f1, -confidence, question, answer))
+    section = counted_errors(len(errors), len(questions), "questions")
+    errors.sort(key=lambda error: error[:2])
+    cards = [
+        _card(question, predictions[question.id], answer, f1, -confidence)
+        for f1, confidence, question, answer in errors[:MOST_ERRORS]
+    ]
+    text = f"{section.text} Marked are the answer, with a solid line, and the prediction, dashed."
+    return section._replace(text=text, cards=cards) if cards else section
+
+
+def _card(
+    question: SquadQuestion, prediction: Prediction, answer: str, f1: float, confidence: float
+) -> Card:
+    """Return a question, its answers and the prediction, marked in the sentences around them."""
+    texts = list(dict.fromkeys(each.text for each in question.answers))
+    truth = (
+        [Part("none")]
+        if not texts
+        else [Part(texts[0], "truth"), Part("".join(f", or {each}" for each in texts[1:]))]
     )
+    shown = [Part("none")]
+    spans = []
+    if placed := question.placed_answer():
+        spans.append((placed.start, placed.start + len(placed.text), "truth"))
+    if answer:
+        shown = [Part(answer, "prediction"), Part(f" {confidence:.1%}, F1 {f1:.0%}")]
+        start = prediction.candidates[0].start
+        if start < 0:
+            start = question.context.find(answer)
+        if start >= 0:
+            spans.append((start, start + len(answer), "prediction"))
+    facts = [("answer", truth), ("prediction", shown)]
+    return Card(question.text, facts, sentences_around(question.context, spans))
+
+
+_MOST_AROUND = 200  # characters of a sentence before and after a span
+
+
+def sentences_around(text: str, spans: Sequence[tuple[int, int, str]]) -> list[Part]:
+    """Return the sentences of a text that spans (start, end, mark) are in, with the spans marked.
+
+    Long sentences lose words at their ends, and of a text without a span the first is returned.
+    """
+    parts: list[Part] = []
+    shown_until = 0
+    for start, end in sentence_places(text):
+        within = [span for span in spans if span[0] < end and span[1] > start]
+        if not within and (spans or start):
+            continue
+        low = max(start, min((s for s, _, _ in within), default=start) - _MOST_AROUND)
+        high = min(end, max((e for _, e, _ in within), default=start) + _MOST_AROUND)
+        # To the next spaces, if there are any nearby.
+        if low > start:
+            low = text.find(" ", low, low + 30) + 1 or low
+        if high < end:
+            high = max(text.rfind(" ", high - 30, high), 0) or high
+        if low > shown_until:
+            parts.append(Part("... "))
+        clipped = [(max(s, low) - low, min(e, high) - low, mark) for s, e, mark in within]
+        parts += marked_parts(text[low:high], clipped)
+        shown_until = high
+    return [*parts, Part(" ...")] if shown_until < len(text) else parts

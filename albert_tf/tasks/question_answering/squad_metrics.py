@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -25,6 +27,23 @@ def question_scores(
         max(exact_match(prediction, answer, metric) for answer in answers),
         max(f1(prediction, answer, metric, version_2) for answer in answers),
     )
+
+
+# Abbreviations end sentences, too: reports show a sentence, and a baseline answers with one.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\W?[A-Z0-9])|(?<=[\u3002\uff01\uff1f])")
+
+
+def sentence_places(text: str) -> list[tuple[int, int]]:
+    """Return start and end of the sentences of a text, which have no gap between them."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    return [*itertools.pairwise([0, *ends, len(text)])]
+
+
+def overlapping_sentence(question: SquadQuestion, metric: AnswerMetric = SQUAD) -> str:
+    """Return the first sentence of the context with the most words of the question."""
+    words = set(metric.split(question.text))
+    sentences = [question.context[a:b].strip() for a, b in sentence_places(question.context)]
+    return max(sentences, key=lambda sentence: len(words & set(metric.split(sentence))))
 
 
 def evaluate(

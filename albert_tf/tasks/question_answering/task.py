@@ -34,6 +34,7 @@ from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion,
 from albert_tf.tasks.question_answering.squad_metrics import (
     best_threshold,
     evaluate,
+    overlapping_sentence,
     question_scores,
 )
 from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
@@ -67,6 +68,8 @@ class QuestionAnsweringTask(FineTuningTask):
 
     options: QuestionAnsweringOptions
     averages_tokens = True
+    percent = True
+    title = "Question answering"
 
     def __init__(self, options: QuestionAnsweringOptions, tokenizer: Tokenizer):
         self._files = _read_files(options)
@@ -246,13 +249,19 @@ class QuestionAnsweringTask(FineTuningTask):
         answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
         return {**evaluate(questions, answers, True, metric), **thresholds}
 
-    def baseline(self, examples: ExampleSet) -> Baseline | None:
-        questions = examples.examples
+    def baseline(self, examples: ExampleSet) -> Baseline:
+        """Return the results of no answer, or, where all have one, of word overlap.
+
+        The SQuAD paper (arXiv 1606.05250) has a baseline of the same idea, on the constituents of
+        a parser: the part of the context around which most words of the question are.
+        """
+        questions, metric = examples.examples, self._answer_metric
+        name = "never an answer"
+        answers = {question.id: "" for question in questions}
         if not self._version_2:
-            return None
-        nothing = {question.id: "" for question in questions}
-        results = evaluate(questions, nothing, True, self._answer_metric)
-        return Baseline("never an answer", results)
+            name = "the sentence with the most words of the question"
+            answers = {each.id: overlapping_sentence(each, metric) for each in questions}
+        return Baseline(name, evaluate(questions, answers, self._version_2, metric))
 
     def predictions(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         """Return the answers by the ids of their questions, with all candidates."""

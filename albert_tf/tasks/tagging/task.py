@@ -81,6 +81,7 @@ class TaggingTask(FineTuningTask):
 
     options: TaggingOptions
     averages_tokens = True
+    title = "Tagging"
     reads_standard_input = True
 
     def __init__(

@@ -41,7 +41,7 @@ def test_confusions_and_results_by_label():
     ids, probabilities, lengths = example(200, 3)
     guesses = probabilities.argmax(axis=-1)
     names = ("x", "y", "z")
-    labels, by_length, errors = class_sections(
+    labels, by_length, calibration, errors = class_sections(
         [f"t{n}" for n in range(200)], names, ids, probabilities, lengths, {}
     )
     matrix, by_label = labels.tables
@@ -55,17 +55,23 @@ def test_confusions_and_results_by_label():
         shares = (f"{value[n]:.1%}" for value in (precision, recall, f1))
         assert row == (names[n], str(support[n]), str((guesses == n).sum()), *shares)
     assert by_length.title == "By length"
+    assert calibration.title == "Calibration"
 
     losses = -np.log(probabilities[np.arange(200), ids])
     wrong = np.flatnonzero(guesses != ids)
-    rows = errors.tables[0].rows
     assert errors.text.startswith(f"{len(wrong)} of 200")
-    worst = wrong[losses[wrong].argmax()]
+    np.fill_diagonal(counts, 0)
+    label, guess = np.unravel_index(counts.argmax(), counts.shape)
+    first, more = errors.tables[:2]
+    assert first.title == f"{names[label]} predicted as {names[guess]}: {counts.max()}"
+    assert len(first.rows) == 5
+    assert more.folded == f"{len(more.rows)} more"
+    assert 5 + len(more.rows) == min(20, counts.max())
+    cell = [n for n in wrong if (ids[n], guesses[n]) == (label, guess)]
+    worst = max(cell, key=lambda n: losses[n])
     given, guessed = probabilities[worst, ids[worst]], probabilities[worst].max()
-    assert rows[0] == (
-        f"t{worst}", names[ids[worst]], f"{names[guesses[worst]]} ({guessed:.1%})", f"{given:.1%}"
-    )  # fmt: skip
-    shown = [float(row[3].rstrip("%")) for row in rows]
+    assert first.rows[0] == (f"t{worst}", f"{guessed:.1%}", f"{given:.1%}")
+    shown = [float(row[2].rstrip("%")) for row in (*first.rows, *more.rows)]
     assert shown == sorted(shown)
 
 

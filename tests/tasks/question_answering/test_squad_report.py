@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from albert_tf.report.intervals import bootstrap_mean, wilson
+from albert_tf.report.sections import Part
 from albert_tf.tasks.question_answering.answers import Candidate, Prediction
 from albert_tf.tasks.question_answering.metrics import CMRC
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
-from albert_tf.tasks.question_answering.report import answered_section, squad_sections
-from albert_tf.tasks.question_answering.squad_metrics import evaluate
+from albert_tf.tasks.question_answering.report import (
+    answered_section,
+    question_word,
+    sentences_around,
+    squad_sections,
+)
+from albert_tf.tasks.question_answering.squad_metrics import evaluate, overlapping_sentence
 
 
 def question(name, *answers):
-    return SquadQuestion(name, f"{name}?", "a red cat sat", tuple(Answer(a, 0) for a in answers))
+    return SquadQuestion(name, f"{name}?", "a red cat sat", tuple(Answer(a, -1) for a in answers))
 
 
 def prediction(*texts, null_score=-1.0):
@@ -40,7 +46,7 @@ PREDICTIONS = {
 
 def test_results_have_intervals_and_errors_are_sorted():
     sections = squad_sections(QUESTIONS, PREDICTIONS, 0.0, version_2=True)
-    scores, groups, errors = sections
+    scores, groups, *_, errors = sections
     assert scores.text.startswith("answer_metric=squad: official evaluation of SQuAD")
     assert [row[:3] for row in groups.tables[0].rows] == [
         ("with an answer", "4", "25.0%"),
@@ -55,16 +61,57 @@ def test_results_have_intervals_and_errors_are_sorted():
     assert (interval.low, interval.high) == pytest.approx([100 * x for x in wilson(1, 5)[:2]])
     f1 = 100 * np.array([1, 0.5, 0, 0, 0])
     assert errors.intervals["f1"] == bootstrap_mean(f1)
-    rows = errors.tables[0].rows
-    assert [row[0] for row in rows] == ["wrong?", "none?", "empty?", "half?"]
-    assert rows[0][2:] == ("sat", "red (100.0%)", "0.00")
-    assert rows[1][2:4] == ("(none)", "cat (73.1%)")
-    assert rows[2][3] == "(none)"
-    assert rows[3][2] == "red cat\ncat"
+    cards = {card.title: dict(card.facts) for card in errors.cards}
+    assert list(cards) == ["wrong?", "none?", "empty?", "half?"]
+    assert cards["wrong?"]["answer"][0] == Part("sat", "truth")
+    assert cards["wrong?"]["prediction"] == [Part("red", "prediction"), Part(" 100.0%, F1 0%")]
+    assert [part.text for part in cards["none?"]["answer"]] == ["none"]
+    assert cards["none?"]["prediction"][0] == Part("cat", "prediction")
+    assert cards["empty?"]["prediction"] == [Part("none")]
+    assert "".join(part.text for part in cards["half?"]["answer"]) == "red cat, or cat"
+    assert errors.cards[0].text == [
+        Part("a "), Part("red", "prediction"), Part(" cat "), Part("sat", "truth"),
+    ]  # fmt: skip
+
+
+def test_errors_are_shown_in_their_sentences():
+    text = f"One, {'x ' * 300}here. Two is long. Three! Four has it."
+    start, end = text.index("here"), text.index("it.")
+    spans = [(start, start + 4, "truth"), (end, end + 2, "prediction")]
+    parts = sentences_around(text, spans)
+    shown = "".join(part.text for part in parts)
+    assert shown.startswith("... x x x")
+    assert shown.endswith("x here. ... Four has it.")
+    assert len(shown) < 240
+    assert [part for part in parts if part.marks] == [
+        Part("here", "truth"), Part("it", "prediction"),
+    ]  # fmt: skip
+    assert "".join(part.text for part in sentences_around("A b. C d.", [])) == "A b.  ..."
+
+
+def test_questions_by_word_and_length():
+    words = ["How many are there?", "Of what is it made?", "By whom?", "Name one."]
+    assert [question_word(text) for text in words] == ["how many", "what", "who", "other"]
+    questions = [
+        question(str(n), "cat " * (n + 1))._replace(text=words[n % 4], context="a " * (n + 5))
+        for n in range(8)
+    ]
+    predictions = {each.id: prediction("cat") for each in questions}
+    titles = [each.title for each in squad_sections(questions, predictions, None, False)]
+    assert titles == [
+        "Scores", "By question word", "By length of the answer", "By length of the context",
+        "Worst errors",
+    ]  # fmt: skip
+
+
+def test_the_baseline_of_version_1_is_the_sentence_with_the_words_of_the_question():
+    text = "The cat sat. A red dog barked at the cat! It rained."
+    asked = question("q", "dog")._replace(text="Which dog barked?", context=text)
+    assert overlapping_sentence(asked) == "A red dog barked at the cat!"
 
 
 def test_without_a_threshold_every_question_is_answered():
-    _, errors = squad_sections(QUESTIONS[:3], PREDICTIONS, None, version_2=False)
+    *_, errors = squad_sections(QUESTIONS[:3], PREDICTIONS, None, version_2=False)
     assert errors.intervals.keys() == {"exact_match", "f1"}
     assert errors.text.startswith("2 of 3 questions")
 

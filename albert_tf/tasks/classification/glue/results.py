@@ -117,8 +117,7 @@ def write_results(folder: str, table: Table) -> None:
     page = Page(
         title="GLUE",
         subtitle=folder,
-        headline=None,
-        results=(),
+        headlines=(),
         sections=[Section("Results in percent", text, tables=[table])],
         command=shlex.join(sys.argv),
         settings=(),
