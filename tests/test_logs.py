@@ -8,9 +8,10 @@ import logging
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from albert_tf.logs import logs_on_console
+from albert_tf.logs import counted, logs_on_console
 
 _COMMAND = """
 import dataclasses, logging
@@ -75,3 +76,7 @@ def test_loggers_are_as_before_afterwards():
     with logs_on_console("some_package"):
         assert not logger.propagate
     assert (logger.level, logger.propagate, list(logger.handlers)) == before
+
+
+def test_numbers_of_numpy_are_counted_as_others_are():
+    assert [counted(np.int64(n), "layer") for n in (1, 1200)] == ["1 layer", "1,200 layers"]
