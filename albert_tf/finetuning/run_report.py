@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
-import importlib.metadata
 import logging
 import os
-import platform
-import shlex
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
@@ -33,17 +27,13 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
 from albert_tf.interop.adjacent_files import RESULTS_FILE
 from albert_tf.interop.layout import BEST_FOLDER
-from albert_tf.options import flag_name
 from albert_tf.report.charts import Line, chart, smooth
 from albert_tf.report.intervals import Interval
 from albert_tf.report.page import Page, render
 from albert_tf.report.sections import Section, Table
+from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.log import METRICS_FILE, Row, parse_row
-
-_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
-
-_UNSET = (None, "", ())
 
 _COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 
@@ -103,7 +93,6 @@ def write_report(
             _data(options, sets),
         ],
         command=command_line(options),
-        settings=[(n, str(value)) for n, value in _flags(options).items() if value not in _UNSET],
         versions=versions(),
     )
     path = f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}"
@@ -122,8 +111,8 @@ def _title(
     name = os.path.basename(data.rstrip("/"))
     if first.split == "eval":
         name = task.data_name(first)
-    given = _as_given(options)
-    model = (options.albert_hub_module_handle or given.init_checkpoint or "").rstrip("/")
+    weights = options.init_checkpoint and pinned_name(options.init_checkpoint)
+    model = (options.albert_hub_module_handle or weights or "").rstrip("/")
     if os.path.basename(model).startswith("model.ckpt"):
         model = os.path.dirname(model)
     model = os.path.basename(model).partition("@")[0]
@@ -274,53 +263,6 @@ def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
         f"--max_seq_length={options.max_seq_length} or another limit."
     )
     return Section("Data", text, tables=[Table(columns, rows, frozenset(range(2, 7)))])
-
-
-def _flags(options: FineTuningOptions) -> dict[str, Any]:
-    """Return flag -> value of all options."""
-    options = _as_given(options)
-    return {flag_name(field): getattr(options, field.name) for field in dataclasses.fields(options)}
-
-
-def _as_given(options: FineTuningOptions) -> FineTuningOptions:
-    """Return the options with names and revisions of weights instead of local paths."""
-    path = options.init_checkpoint
-    given = pinned_name(path) if path and not options.albert_hub_module_handle else None
-    return dataclasses.replace(options, init_checkpoint=given)
-
-
-def command_line(options: FineTuningOptions) -> str:
-    """Return the command: the program, and the flags that differ from their defaults."""
-    options = _as_given(options)
-    words = [os.path.basename(sys.argv[0])]
-    if words[0].endswith(".py"):
-        words.insert(0, "python")
-    for field in dataclasses.fields(options):
-        name, value = flag_name(field), getattr(options, field.name)
-        # Left out: what the program completed with its defaults.
-        if value in (field.default, options.inherited.get(field.name, field.default)):
-            continue
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no'}{name}")
-        else:
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else value
-            words.append(f"--{name}={text}")
-    return shlex.join(words)
-
-
-def versions() -> list[tuple[str, str]]:
-    """Return versions of this project, its framework and Python."""
-    try:
-        own = importlib.metadata.version("albert-tf")
-    except importlib.metadata.PackageNotFoundError:
-        own = "(not installed)"
-    backend = keras.backend.backend()
-    return [
-        ("albert_tf", own),
-        (_FRAMEWORKS.get(backend, backend), importlib.import_module(backend).__version__),
-        ("Keras", f"{keras.__version__} on {backend}"),
-        ("Python", platform.python_version()),
-    ]
 
 
 def _warnings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,9 +9,6 @@ import jinja2
 
 from albert_tf.logs import counted
 from albert_tf.report.sections import SHOWN_CARDS, Section, Shade
-
-# A flag of a command is on a line of its own.
-_CONTINUED = " \\\n    "
 
 
 class Headline(NamedTuple):
@@ -32,8 +28,7 @@ class Page(NamedTuple):
         subtitle: line below the heading.
         headlines: the most important results.
         sections: everything else. Columns of tables without any text are left out.
-        command: the command that created the report, as for a shell.
-        settings: options and their values.
+        command: the command that created the report.
         versions: program or library -> version.
     """
 
@@ -42,7 +37,6 @@ class Page(NamedTuple):
     headlines: Sequence[Headline]
     sections: Sequence[Section]
     command: str
-    settings: Sequence[tuple[str, str]]
     versions: Sequence[tuple[str, str]]
 
 
@@ -52,11 +46,7 @@ def render(page: Page) -> str:
         each._replace(tables=[table.without_empty_columns() for table in each.tables])
         for each in page.sections
     ]
-    lines = "".join(
-        f"{' ' if word[:2] != '--' else _CONTINUED}{shlex.quote(word)}"
-        for word in shlex.split(page.command)
-    )
-    content = page._replace(sections=sections, command=lines.strip())._asdict()
+    content = page._replace(sections=sections)._asdict()
     return html_template("albert_tf.report", "report.html.j2").render(content, shown=SHOWN_CARDS)
 
 

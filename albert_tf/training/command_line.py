@@ -23,17 +23,18 @@ Flag = bool | int | float | str
 
 
 def given_flags(options: TrainingOptions) -> dict[str, Flag]:
-    """Return flag -> value of the options that differ from their defaults.
+    """Return flag -> value of the options that differ from their defaults, also completed ones.
 
     Published weights have their name and revision instead of a local path.
     """
     given: dict[str, Any] = {}
+    completed = getattr(options, "inherited", {})
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if field.name == "init_checkpoint" and value:
             handle = getattr(options, "albert_hub_module_handle", None)  # the same weights
             value = None if handle else pinned_name(value)
-        if value is not None and value != field.default:
+        if value not in (None, field.default, completed.get(field.name)):
             value = ",".join(map(str, value)) if isinstance(value, tuple) else value
             given[flag_name(field)] = value
     return given

@@ -17,7 +17,7 @@ from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files,
 from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.training.command_line import command_line, given_flags, versions
+from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.held_out import Baseline, HeldOut
 from albert_tf.training.log import METRICS_FILE, Row, parse_row
@@ -84,7 +84,6 @@ def write_report(
             _data(options, adjacent, model),
         ],
         command=command_line(given),
-        settings=[(name, str(value)) for name, value in given_flags(given).items()],
         versions=versions(),
     )
     path = f"{folder}/{REPORT_FILE}"

@@ -15,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run_report import command_line
 from albert_tf.hub.names import pinned_name, source_of
 from albert_tf.interop import huggingface
 from albert_tf.interop.convert import convert
@@ -23,6 +22,7 @@ from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.module_configs import find_preset
 from albert_tf.interop.weights import Tensor, Weights
 from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.training.command_line import command_line
 from albert_tf.training.initial_weights import origin_file, with_local_weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call

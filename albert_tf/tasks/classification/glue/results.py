@@ -120,7 +120,6 @@ def write_results(folder: str, table: Table) -> None:
         headlines=(),
         sections=[Section("Results in percent", text, tables=[table])],
         command=shlex.join(sys.argv),
-        settings=(),
         versions=(),
     )
     write_text(f"{folder}/{PAGE_FILE}", render(page))
