@@ -72,7 +72,7 @@ test: lint
 
 # What `make test` leaves to `make test-all`. Many of these tests wait for processes that they start.
 test-rest: JOBS := 3
-test-rest: $(VENV)/.tested $(VENV)/.docs
+test-rest: $(VENV)/.tested
 	$(PYTEST) -m 'slow and not manual'
 
 test-all: test test-rest
