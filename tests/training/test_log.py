@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
+import sys
+import time
+import types
 
 import pytest
 
@@ -10,6 +15,7 @@ from albert_tf import files
 from albert_tf.training import log as training_log
 from albert_tf.training.health import Workload
 from albert_tf.training.log import AppendedFile, TrainingLog, tag_of
+from tests.conftest import ROOT
 from tests.support.bucket import error
 
 PATH = "gs://bucket/run/log"
@@ -87,3 +93,23 @@ def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch
 )
 def test_training_and_evaluation_have_curves_of_one_name(tag, names):
     assert {tag_of(name) for name in names} == {tag}
+
+
+def test_the_documented_script_passes_metrics_on(tmp_path, monkeypatch):
+    page = (ROOT / "docs/reference/pretraining-flags-and-files.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = code.replace("125_000", "4")
+    logged = []
+    tracker = types.SimpleNamespace(
+        start_run=lambda run_name: None, log_metrics=lambda row, step: logged.append((step, row))
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", tracker)
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"step": step, "loss": 1 / step}) + "\n" for step in (2, 3, 4)]
+    file = tmp_path / "out" / "metrics.jsonl"
+    file.parent.mkdir()
+    file.write_text(lines[0] + lines[1][:-1])  # being written
+    # Then the run is killed, resumes at step 2, and ends.
+    monkeypatch.setattr(time, "sleep", lambda seconds: file.write_text("".join(lines)))
+    exec(compile(code, "script", "exec"), {})
+    assert logged == [(2, {"loss": 1 / 2}), (3, {"loss": 1 / 3}), (4, {"loss": 1 / 4})]
