@@ -1,10 +1,7 @@
-"""Frozen variables keep their bits and have no moments, on both engines, resumed or not."""
+"""Frozen variables keep their bits and have no moments, resumed or not."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import types
 
 import pytest
@@ -13,7 +10,6 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.finetuning.single_run import freeze_variables, frozen_file
 from albert_tf.modeling.heads import AlbertForSequenceClassification
-from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support import frozen_runs
 from tests.support.finetuning import options_of
 from tests.support.tiny import CONFIG
@@ -21,21 +17,8 @@ from tests.support.tiny import CONFIG
 
 @pytest.mark.slow
 def test_frozen_variables_stay_as_they_are(tmp_path, capsys):
-    frozen_runs.main("tensorflow", tmp_path)
+    frozen_runs.check(tmp_path)
     assert "; frozen: 6 variables" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_so_do_they_on_jax(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.frozen_runs", "jax", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, **KERAS_ON_JAX},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The tests of model, losses, optimizers and schedules, on JAX and without TensorFlow."""
+"""Tests of models, optimizers and fine-tuning, on JAX and without TensorFlow, in one process."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ REFERENCES = (
 )
 OTHERS = (
     "tests/analysis/test_hidden_states.py",
+    "tests/finetuning/test_frozen_runs.py",
     "tests/modeling/test_attention.py",
     "tests/modeling/test_encoder.py",
     "tests/modeling/test_forward_pass.py",
@@ -34,6 +35,8 @@ OTHERS = (
     "tests/optimization/test_lamb.py",
     "tests/optimization/test_schedules.py",
     "tests/optimization/test_update_formulas.py",
+    "tests/support/distributed_fit.py",
+    "tests/tasks/test_kinds.py",
 )
 
 # A module that is None cannot be imported: nothing here may need TensorFlow. The references compare
@@ -71,7 +74,7 @@ def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path):
     process = subprocess.run(
         [peers, "-c", RUN, *words],
         cwd=ROOT,
-        env={**inherited, **KERAS_ON_JAX},
+        env={**inherited, **KERAS_ON_JAX, "JAX_NUM_CPU_DEVICES": "2"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

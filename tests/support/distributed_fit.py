@@ -1,4 +1,4 @@
-"""Run by a test on JAX with two devices: `fit` under `keras.distribution` as on one device."""
+"""A test for JAX with two devices: `fit` under `keras.distribution` is as on one device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def trained(start: list[np.ndarray]) -> list[np.ndarray]:
     return model.get_weights()
 
 
-def main() -> None:
+def test_two_devices_train_as_one() -> None:
     devices = keras.distribution.list_devices()
     assert len(devices) == 2, devices
     keras.utils.set_random_seed(0)
@@ -40,10 +40,9 @@ def main() -> None:
     }
     for name, distribution in distributions.items():
         keras.distribution.set_distribution(distribution)
-        for one, two in zip(trained(start), expected, strict=True):
+        try:
+            found = trained(start)
+        finally:
+            keras.distribution.set_distribution(None)
+        for one, two in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, two, rtol=0, atol=1e-5, err_msg=name)
-        print(name)
-
-
-if __name__ == "__main__":
-    main()

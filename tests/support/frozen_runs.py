@@ -1,14 +1,11 @@
-"""Fine-tuning with frozen variables on one engine; a test runs it, for JAX in a process of its own.
-
-python -m tests.support.frozen_runs ENGINE FOLDER
-"""
+"""Fine-tuning with frozen variables."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
 
+import keras
 import numpy as np
 import pytest
 
@@ -26,10 +23,11 @@ def is_frozen(path: str) -> bool:
     return path.startswith("bert/embeddings/") or path == FREEZE[1]
 
 
-def main(engine: str, folder: pathlib.Path) -> None:
+def check(folder: pathlib.Path) -> None:
     """Train, try to resume with other frozen variables, and resume an interrupted run."""
     weights = write_weights(folder)
-    options = options_of(folder, folder / "out", engine=engine, do_eval=False, optimizer="adamw")
+    settings = {"engine": keras.backend.backend(), "do_eval": False, "optimizer": "adamw"}
+    options = options_of(folder, folder / "out", **settings)
     start = {name: value() for name, value in values(weights).items()}
 
     def train(name: str, steps: int, **changes) -> pathlib.Path:
@@ -67,7 +65,3 @@ def main(engine: str, folder: pathlib.Path) -> None:
 
 def values(folder: pathlib.Path) -> dict:
     return {name: tensor.read for name, tensor in open_weights(str(folder)).tensors.items()}
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -1,7 +1,4 @@
-"""What every kind of task has in common: its command, its model on strings and its export agree.
-
-KERAS_BACKEND=jax python -m tests.support.kinds_of_tasks FOLDER classification
-"""
+"""What every kind of task has in common: its command, its model on strings and its export agree."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import pathlib
 import random
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -320,12 +316,3 @@ def results_in(folder: pathlib.Path) -> dict[str, float]:
     results = {name: float(value) for name, value in (line.split(" = ") for line in lines)}
     results.pop("global_step", None)
     return results
-
-
-if __name__ == "__main__":
-    for name in sys.argv[2:]:
-        place = pathlib.Path(sys.argv[1], name)
-        place.mkdir()
-        check(place, name)
-    assert keras.backend.backend() == "tensorflow" or "tensorflow" not in sys.modules
-    print("equal")
