@@ -15,7 +15,7 @@ from albert_tf.flops import pretraining_flops
 from benchmarks import accelerator, comparison
 from benchmarks.interleaving import ProcessFailed
 from tests.benchmarks.test_suite import Actor
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support import tiny
 
 pytestmark = pytest.mark.integration
@@ -37,7 +37,7 @@ def config_file(tmp_path_factory):
 
 
 def run_on_jax(*words):
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, **KERAS_ON_JAX}
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
