@@ -116,6 +116,11 @@ def checkpoints(folder: pathlib.Path) -> list[int]:
     return [int(path.stem.rsplit("-", 1)[1]) for path in folder.glob("*.index")]
 
 
+def _filled_masks(folder: pathlib.Path) -> np.ndarray:
+    lines = (folder / "filled_masks.jsonl").read_text().splitlines()
+    return np.array([json.loads(line)["masked_lm_ids"] for line in lines])
+
+
 @pytest.mark.slow
 def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
     call(*words(tmp_path / "one", "--do_eval"))
@@ -130,6 +135,8 @@ def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
     for name, value in results_of(undisturbed).items():
         # The same examples, each once; the rest after 120 steps of rounding.
         assert value == (results[name] if name in weights else pytest.approx(results[name], 0.01))
+    filled = [_filled_masks(each) for each in (tmp_path / "one", undisturbed)]
+    assert np.mean(filled[0] == filled[1]) > 0.9, "examples keep their order"
 
 
 @pytest.mark.manual
