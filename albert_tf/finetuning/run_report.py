@@ -75,8 +75,7 @@ def write_report(
     if evaluated:
         rows = result_rows(folder, intervals, baselines(task, reported), task.percent)
     names = [name for name in task.metric_names if name in rows and is_score(name)]
-    # The first two, unless there are no more than three: the others are of groups.
-    names = names if len(names) <= 3 else names[:2]
+    names = names[: 3 if len(names) <= 4 else 2]  # those of many are of groups
     best = _comparison(folder).best
     curves = f"{folder}/{best}" if best else folder
     learned = _learning(curves, names or [task.metric], task.percent)

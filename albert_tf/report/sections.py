@@ -16,7 +16,7 @@ MOST_ERRORS = 20
 SHOWN_CARDS = 8
 _MOST_CHARACTERS = 600
 # Characters in a line on a phone, and those that the margins of a cell take.
-_MOST_NARROW, _MARGIN = 46, 2
+_MOST_NARROW, _MARGIN = 47, 3
 
 
 class Shade(NamedTuple):

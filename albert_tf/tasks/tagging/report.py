@@ -46,7 +46,7 @@ def entity_sections(
 
 
 def _type_row(name: str, scores: Scores) -> tuple[str, ...]:
-    shares = (f"{100 * share:.2f}" for share in (scores.precision, scores.recall, scores.f1))
+    shares = (f"{share:.1%}" for share in (scores.precision, scores.recall, scores.f1))
     return name, *shares, f"{scores.support:,}", f"{scores.predicted:,}"
 
 
