@@ -65,7 +65,7 @@ def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
     assert results["global_step"] == 24
     assert 0 <= results["masked_lm_accuracy"] <= 1
     page = read_page((pretrained / "report.html").read_text())
-    assert f"{results['masked_lm_accuracy']:.1%} 95 % interval" in page.text
+    assert f"{results['masked_lm_accuracy']:.1%} 95% interval" in page.text
     assert "Filled masks" in page.text
     assert "masked after step 24" in page.text
 

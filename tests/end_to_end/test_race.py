@@ -103,9 +103,9 @@ def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
     np.testing.assert_allclose(probabilities.sum(axis=-1), 1, atol=1e-6)
 
     page = read_page((out / "report.html").read_text())
-    for line in (out / "eval_results.txt").read_text().splitlines():
-        assert line.replace(" = ", " ") in page.text
-    for title in ("By set", "Letters", "Training curves", "Data", "Letters (predict)"):
+    for name in results_of(out):
+        assert name in page.text
+    for title in ("By set", "Letters", "Calibration", "Training curves", "Letters (predict)"):
         assert title in page.text
 
     # The folder alone is enough to evaluate again, and gives the same.
