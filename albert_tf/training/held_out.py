@@ -23,7 +23,7 @@ FILLED_FILE = "filled_masks.jsonl"
 # Examples and masks of each that are shown, and tokens on both sides of a mask.
 _EXAMPLES, _MASKS, _CONTEXT = 6, 3, 12
 # Examples that baselines are computed on: no more than are read at once.
-_COUNTED = 2048
+MOST_COUNTED = 2048
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class HeldOut:
 
     def __init__(self, stream: RecordStream, max_steps: int, folder: str):
         self._batches = stream.batches()
-        counted = max(_COUNTED // stream.batch_size, 1)
+        counted = max(MOST_COUNTED // stream.batch_size, 1)
         self._count = min(max_steps or counted, counted, len(self._batches))
         self._path = f"{folder}/{FILLED_FILE}"
 

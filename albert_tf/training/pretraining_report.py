@@ -19,7 +19,7 @@ from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE
-from albert_tf.training.held_out import Baseline, HeldOut
+from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
 from albert_tf.training.log import METRICS_FILE, Row, parse_row
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
@@ -185,7 +185,8 @@ def _scores(
     step = results.get("global_step", results.get("step", 0))
     text = (
         f"After step {step:,.0f}. The baseline is the best constant prediction, without a model; "
-        "its loss is the entropy of what is predicted."
+        "its loss is the entropy of what is predicted. It is computed on up to "
+        f"{MOST_COUNTED:,} examples."
     )
     columns = ("result", "model", "95% interval", "baseline", "baseline predicts")
     table = Table(columns, rows, frozenset({1, 2, 3}))

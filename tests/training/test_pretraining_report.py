@@ -77,6 +77,8 @@ def test_masks_are_filled_by_the_earliest_and_the_latest_evaluation(tmp_path, to
     # Steps that are repeated after a restart replace those from before it.
     held.record(20, predictions("on on on", "dog dog dog"))
     assert [each.step for each in held.recorded()] == [10, 20]
+    held.record(10, predictions("on on on", "dog dog dog"))
+    assert [each.step for each in held.recorded()] == [10]
     held.record(5, {})
     other = examples()
     other["masked_lm_ids"][0, 0] += 1
