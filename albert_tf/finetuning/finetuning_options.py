@@ -145,6 +145,7 @@ class FineTuningOptions(TrainingOptions):
         0.0,
         "Epochs over the training examples, instead of --train_step; 0: --train_step decides.",
         minimum=0,
+        maximum=1_000_000,
         common=True,
     )
     warmup_step: int = option(0, "Steps of linear warm-up.", minimum=0)

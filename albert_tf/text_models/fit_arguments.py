@@ -38,7 +38,7 @@ class FitArguments:
         verbose: as of `keras.Model.fit`.
     """
 
-    epochs: float | None = option(None, above=0)
+    epochs: float | None = option(None, above=0, maximum=1_000_000)
     steps: int | None = option(None, minimum=1)
     batch_size: int | None = option(None, minimum=1)
     learning_rate: float | None = option(None, above=0)

@@ -314,6 +314,7 @@ class Evaluation:
                 step_of(checkpoint),
                 self._held_out,
                 self._results,
+                BestCheckpoint(self._engine, self._options.output_dir, "loss").recorded(),
             )
 
     def data_files(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
-from albert_tf.training.evaluation import EVALUATIONS_FILE
+from albert_tf.training.evaluation import EVALUATIONS_FILE, Best
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
 from albert_tf.training.log import METRICS_FILE, Row, parse_row
 from albert_tf.training.options import PretrainingOptions
@@ -44,6 +44,7 @@ def write_report(
     step: int,
     held_out: HeldOut | None,
     results: Mapping[str, float],
+    best: Best | None = None,
 ) -> None:
     """Write the report on a run, or on the evaluation of its result, into `output_dir`.
 
@@ -55,6 +56,7 @@ def write_report(
         step: of the newest checkpoint.
         held_out: the examples to evaluate on; None without evaluation.
         results: of the latest evaluation by this process; empty without any.
+        best: the checkpoint in `best/`, if there is one.
     """
     folder = options.output_dir
     training, evaluations = _rows(f"{folder}/{METRICS_FILE}"), _rows(f"{folder}/{EVALUATIONS_FILE}")
@@ -79,7 +81,7 @@ def write_report(
         sections=[
             *(_scores(f"Results on {text}", task, results, baselines) if results else ()),
             *(_filled(held_out, tokenizer) if held_out and tokenizer else ()),
-            *_learning(task, training, evaluations, baselines),
+            *_learning(task, training, evaluations, baselines, best),
             *_speed(training),
             _data(options, adjacent, model),
         ],
@@ -215,18 +217,25 @@ def _learning(
     training: list[Row],
     evaluations: list[Row],
     baselines: Mapping[str, tuple[str, Baseline]],
+    best: Best | None,
 ) -> list[Section]:
     """Return curves of training and held-out text."""
     sources = {"training": (training, True), "held out": (evaluations, False)}
-    charts = [_curves("Loss", {name: (*rows, "loss") for name, rows in sources.items()})]
+    chosen = best.step if best else None
+    losses = {name: (*rows, "loss") for name, rows in sources.items()}
+    charts = [_curves("Loss", losses, chosen=chosen)]
     for part in task.objective.parts:
         name = f"{part}_accuracy"
         marks = [(words, each.accuracy) for words, each in _of(baselines, part)]
         curves = {source: (*rows, name) for source, rows in sources.items()}
-        charts.append(_curves(f"{_title(part)} accuracy", curves, marks, percent=True))
+        charts.append(_curves(f"{_title(part)} accuracy", curves, marks, True, chosen))
     rate = {"learning rate": (training, False, "learning_rate")}
     charts.append(_curves("Learning rate", rate))
     text = "Curves of training are moving averages over the logged steps."
+    if best:
+        text += (
+            f" The dotted line is the checkpoint with the best {best.metric}: step {best.step:,}."
+        )
     return _with_charts("Training curves", text, charts)
 
 
@@ -268,6 +277,7 @@ def _curves(
     curves: Mapping[str, tuple[list[Row], bool, str]],
     marks: Sequence[tuple[str, float]] = (),
     percent: bool = False,
+    chosen: int | None = None,
 ) -> Callable[[], str] | None:
     """Return what draws a chart; None if there are too few records for a curve.
 
@@ -276,6 +286,7 @@ def _curves(
         curves: name -> the records, whether they are smoothed, and the quantity.
         marks: names and values of horizontal lines.
         percent: whether the values are shares.
+        chosen: step of a vertical line.
     """
     points = {
         name: [(row["step"], row[quantity]) for row in rows if quantity in row]
@@ -294,7 +305,7 @@ def _curves(
                 values = smooth(values) if is_smoothed else values
                 drawn = [_thinned(each, _MOST_POINTS) for each in (steps, values)]
                 lines.append(Line(name, *drawn))
-        return chart(title, lines, [Mark(*mark) for mark in marks], percent)
+        return chart(title, lines, [Mark(*mark) for mark in marks], percent, chosen=chosen)
 
     return draw
 

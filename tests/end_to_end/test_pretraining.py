@@ -89,7 +89,7 @@ def test_a_terminal_of_80_columns_keeps_only_the_last_progress_line(project, tmp
     assert max(map(len, updates)) < 80
     assert "left" not in updates[0], "it includes compiling"
     for update in updates[1:]:
-        assert re.match(r"step \d+/300  \d+:\d\d left  loss [\d.]+  MLM [\d.]+  SOP", update)
+        assert re.match(r"step \d+/300  \d+:\d\d left  loss [\d.]+  MLM [\d.]+  [\d.]+ seq", update)
     # What an update has not cleared stays on the screen.
     screen = [line.rpartition("\x1b[K")[2] for line in output.decode().split("\r\n")]
     assert [line for line in screen if "step " in line] == updates[-1:]

@@ -12,6 +12,7 @@ import pytest
 
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training import pretraining_report
+from albert_tf.training.evaluation import Best
 from albert_tf.training.held_out import HeldOut
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_report import write_report
@@ -104,7 +105,8 @@ def report(tmp_path, held=None, results=None, **changes) -> Reader:
         max_predictions_per_seq=3,
     )
     options = dataclasses.replace(options, **changes)
-    write_report(options, options, MODEL, SOP, 40, held, results or {})
+    best = Best("masked_lm_accuracy", 0.5, 30) if results else None
+    write_report(options, options, MODEL, SOP, 40, held, results or {}, best)
     return read_page((tmp_path / "report.html").read_text())
 
 
@@ -151,6 +153,7 @@ def test_everything_in_one_page(tmp_path, tokenizer, logged):
     assert "Masked LM accuracy 40.0% 37.0% to 43.1% 40.0% always “cat”" in page.text
     assert "Sentence order accuracy 90.0% 50.0% always the same label" in page.text
     assert "text masked after step 10 after step 40" in page.text
+    assert "dotted line is the checkpoint with the best masked_lm_accuracy: step 30." in page.text
     assert "the ____ on the <b> cat sat the the cat sat" in page.text
     for title in ("Loss", "Masked LM accuracy", "Learning rate", "Utilization"):
         assert title in page.text

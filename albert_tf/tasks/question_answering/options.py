@@ -157,7 +157,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
     )
 
     num_train_epochs: float = option(
-        3.0, "Epochs over the questions; ignored with --train_step.", above=0
+        3.0, "Epochs over the questions; ignored with --train_step.", above=0, maximum=1_000_000
     )
     train_step: int = option(0, "Training steps in total; 0: from --num_train_epochs.", minimum=0)
     warmup_proportion: float = option(
