@@ -94,6 +94,7 @@ def test_pretraining(name, pairs):
     assert graph == formula + lookups(config) + predicted
 
 
+@pytest.mark.integration
 def test_classification():
     names = ("input_ids", "input_mask", "segment_ids")
     features = {key: tf.constant(batch(EXAMPLES)[key]) for key in names}

@@ -33,6 +33,7 @@ def test_the_files_are_those_of_the_local_runner(options, tmp_path, small_pieces
     assert contents_of_any_run(tmp_path / "beam") == contents_of_any_run(tmp_path / "local")
 
 
+@pytest.mark.integration
 def test_bad_input_is_an_input_error_and_leaves_nothing(options, tmp_path):
     path = tmp_path / "in.txt"
     for content, message in ((b"\n\n", "no text"), (b"caf\xe9\n", r"in\.txt: line 1 is not UTF-8")):

@@ -25,6 +25,8 @@ try:
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
 
+pytestmark = pytest.mark.integration
+
 # What normalization is about: case, accents, spaces, marks, scripts, and what maps to several.
 LETTERS = (
     "aZ1,.' \t\n\x0b\x1c\x85\xa0\u2003\u3000\u200b\xad\x07\0ÀéñÅßİıſΣσςΑΆ᾽ʰ·ǅﬁ½①´¨ﷺ한글각漢字かガｶﾞﾊﾟ"
@@ -92,7 +94,6 @@ def check(pair, texts: list[str]) -> None:
         assert [starts, ends] == offsets.T.tolist(), repr(text)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_offsets_of_golden_and_tricky_lines(kind, pairs, shared):
     reference = references.tokenizer_reference("own_text", shared)
@@ -101,7 +102,6 @@ def test_ids_and_offsets_of_golden_and_tricky_lines(kind, pairs, shared):
     check(pairs[kind], lines)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_published_english_vocabulary(lower, shared):
     reference = references.tokenizer_reference("en_30k", shared)
@@ -110,7 +110,6 @@ def test_the_published_english_vocabulary(lower, shared):
     check((tokenizer, graph_tokenizer(tokenizer)), lines)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=25)
 @given(texts=st.lists(st.text(ANY), max_size=8))
@@ -120,7 +119,6 @@ def test_ids_of_any_texts(kind, pairs, texts):
     assert in_graph.encode(tf.constant(texts, tf.string)).to_list() == expected
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_character(kind, pairs):
     tokenizer, in_graph = pairs[kind]
@@ -147,7 +145,6 @@ def test_the_chinese_vocabulary(shared):
     check((tokenizer, graph_tokenizer(tokenizer)), lines)
 
 
-@pytest.mark.integration
 def test_words_keep_their_pieces_together(pairs):
     _, in_graph = pairs["wordpiece", "lower"]
     pieces = in_graph.tokenize(tf.constant(["Cat abz, 中日", ""]))
@@ -160,7 +157,6 @@ def test_bytes_that_are_no_text_are_taken_for_unknown_characters(pairs):
         assert found == [tokenizer.encode("a \ufffd\ufffd b")]
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_packing_as_in_fine_tuning(ranks, pairs):
     tokenizer, in_graph = pairs["wordpiece" if ranks == 2 else "sentencepiece", "lower"]

@@ -138,6 +138,7 @@ def logged(tmp_path):
     (tmp_path / "training_data.json").write_text(json.dumps({"data.manifest.json": manifest}))
 
 
+@pytest.mark.integration
 def test_everything_in_one_page(tmp_path, tokenizer, logged):
     held = held_out(tmp_path)
     for step, first in ((10, "the the the"), (40, "cat sat [SEP]")):
