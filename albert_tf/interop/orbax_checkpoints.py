@@ -98,7 +98,7 @@ def _is_not_of_orbax(record: logging.LogRecord) -> bool:
 
 
 def _is_not_of_tensorstore(record: logging.LogRecord) -> bool:
-    # Further writes fail after the first, and nobody retrieves their errors.
+    # Further writes fail after the first; their errors are never retrieved.
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, ValueError) and _STATUS.match(str(error)))
 
