@@ -52,6 +52,7 @@ def evaluations(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_weights_of_hugging_face_are_evaluated_without_training(trained, files, tmp_path):
     weights = str(tmp_path / "weights")
     convert(ConvertOptions(input=str(trained), output=weights, to_format="huggingface"))

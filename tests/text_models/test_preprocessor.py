@@ -104,7 +104,7 @@ def test_a_model_that_takes_strings(tokenizers, tmp_path, monkeypatch, in_graph)
     )
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_keras_file_contains_the_vocabulary(tokenizers, kind, tmp_path):
     given = tokenizers[kind]
