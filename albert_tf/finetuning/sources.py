@@ -56,8 +56,14 @@ def convert_weights(options: FineTuningOptions) -> None:
     """Convert the weights of a fine-tuned model, `init_checkpoint`, to a trained `output_dir`.
 
     Raises:
-        InputError: If they have no head of the task, or `output_dir` exists.
+        InputError: If they have no head of the task, `output_dir` exists, or there are several
+            processes, all of which would write it.
     """
+    if options.strategy == "multi_worker" or (options.num_processes or 1) > 1:
+        raise InputError(
+            f"`init_checkpoint`={options.init_checkpoint}: is evaluated without `do_train` by a "
+            "single process only; convert it first: convert_checkpoint.py"
+        )
     path = local_weights(options.init_checkpoint or "", argument="init_checkpoint")
     with arguments_renamed(path="init_checkpoint"):
         found = possible_heads(open_weights(path), folder_of(path))

@@ -64,6 +64,8 @@ def test_weights_of_hugging_face_are_evaluated_without_training(trained, files, 
     encoder = predicting(tmp_path / "none", files, init_checkpoint=str(tmp_path / "encoder"))
     with pytest.raises(InputError, match=r"^`init_checkpoint`=.*: has no head of this task, but"):
         fine_tune(encoder, ClassificationTask)
+    with pytest.raises(InputError, match="by a single process only; convert it first"):
+        fine_tune(dataclasses.replace(encoder, strategy="multi_worker"), ClassificationTask)
     assert not (tmp_path / "none").exists()
 
 
