@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from albert_tf.errors import InputError
 
 if TYPE_CHECKING:
-    from albert_tf.optimization.optimizers import AdamW
+    from albert_tf.optimization.adamw import AdamW
     from albert_tf.optimization.schedules import WarmupSchedule
 
 
@@ -24,8 +24,8 @@ class _Schedule(NamedTuple):
     options: dict[str, str]
 
 
-# Name -> class of `albert_tf.optimization.optimizers`.
-OPTIMIZERS = {"lamb": "Lamb", "adamw": "AdamW"}
+# Name, which is that of a module of this package -> its class.
+OPTIMIZERS = {"lamb": "Lamb", "adamw": "AdamW", "muon": "Muon"}
 
 SCHEDULES = {
     "polynomial": _Schedule("WarmupPolynomialDecay", {"power": "poly_power"}),
@@ -54,7 +54,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
     """
     if name not in OPTIMIZERS:
         raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
-    return _class("optimizers", OPTIMIZERS[name])(learning_rate, **kwargs)
+    return _class(name, OPTIMIZERS[name])(learning_rate, **kwargs)
 
 
 def create_schedule(

@@ -1,7 +1,7 @@
-"""AdamW and LAMB as in the original project.
+"""AdamW as in the original project.
 
-Both differ from their papers (arXiv 1711.05101 and 1904.00962): no bias correction by default, and
-layer normalization and biases are neither decayed nor adapted.
+It differs from its paper (arXiv 1711.05101): no bias correction by default, and layer normalization
+and biases are not decayed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from keras import ops
 
 # Layer normalization and every bias, including `output_bias`.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
-
-
-# What `Lamb.update` measures over all variables.
-TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
 
 
 class _Rates(NamedTuple):
@@ -85,9 +81,13 @@ class AdamW(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._moments, self._variances = self.add_optimizer_variables(
-            variables, name=["adam_m", "adam_v"]
-        )
+        self._moments, self._variances = [], []
+        for variable in variables:
+            self._moments.append(self.add_variable_from_reference(variable, "adam_m"))
+            variance = None
+            if self._has_variance(variable):
+                variance = self.add_variable_from_reference(variable, "adam_v")
+            self._variances.append(variance)
         self._decayed = [not matches(self.exclude_from_weight_decay, v.path) for v in variables]
         self._rate_scales = [self._rate_scale(v.path) for v in variables]
 
@@ -170,10 +170,20 @@ class AdamW(keras.optimizers.Optimizer):
         """`measures` by name; `scales` are the variables' factors of the learning rate."""
         return {}
 
+    def _has_variance(self, variable) -> bool:
+        """Return whether the second moment of a variable's gradient is needed."""
+        return True
+
     def _direction(self, gradient, variable, index: int, rates: _Rates):
         """Return the update before the learning rate; also updates the moments."""
+        update = self._undecayed(ops.cast(gradient, variable.dtype), variable, index, rates)
+        if self._decayed[index]:
+            update = update + self.weight_decay_rate * variable
+        return update
+
+    def _undecayed(self, gradient, variable, index: int, rates: _Rates):
+        """Return the update without weight decay; also updates the moments."""
         dtype = variable.dtype
-        gradient = ops.cast(gradient, dtype)
         moment, variance = self._moments[index], self._variances[index]
         new_moment = rates.keep_1 * moment + rates.add_1 * gradient
         new_variance = rates.keep_2 * variance + rates.add_2 * ops.square(gradient)
@@ -183,10 +193,7 @@ class AdamW(keras.optimizers.Optimizer):
             step = ops.cast(self.iterations + 1, dtype)
             new_moment = new_moment / (1.0 - ops.power(ops.cast(self.beta_1, dtype), step))
             new_variance = new_variance / (1.0 - ops.power(ops.cast(self.beta_2, dtype), step))
-        update = new_moment / (ops.sqrt(new_variance) + self.epsilon)
-        if self._decayed[index]:
-            update = update + self.weight_decay_rate * variable
-        return update
+        return new_moment / (ops.sqrt(new_variance) + self.epsilon)
 
     def _scale(self, update, variable, index: int):
         """Return factor of the learning rate for this variable."""
@@ -205,89 +212,12 @@ class AdamW(keras.optimizers.Optimizer):
         }
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class Lamb(AdamW):
-    """AdamW with every variable's update scaled to the norm of the variable.
-
-        w = w - learning_rate * trust_ratio * u        trust_ratio = ||w|| / ||u||
-
-    with `u` as in `AdamW`, including weight decay. The trust ratio is 1 if either norm is 0.
-
-    Args:
-        learning_rate: a number or a schedule of the step.
-        exclude_from_layer_adaptation: regular expressions; a variable whose path contains a match
-            has trust ratio 1. By default the variables that are excluded from weight decay.
-        **kwargs: other arguments of `AdamW`.
-
-    Example:
-        >>> kernel = keras.Variable([3.0, 4.0])  # of length 5
-        >>> optimizer = albert_tf.Lamb(learning_rate=0.1)
-        >>> optimizer.apply([np.float32([1, -1])], [kernel])
-        >>> round(float(keras.ops.norm(kernel - np.float32([3, 4]))), 4)  # a tenth of that length
-        0.5
-    """
-
-    def __init__(
-        self,
-        learning_rate=1e-3,
-        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
-        exclude_from_layer_adaptation: Sequence[str] | None = None,
-        name: str = "lamb",
-        **kwargs,
-    ):
-        super().__init__(
-            learning_rate=learning_rate,
-            exclude_from_weight_decay=exclude_from_weight_decay,
-            name=name,
-            **kwargs,
-        )
-        if exclude_from_layer_adaptation is None:
-            exclude_from_layer_adaptation = exclude_from_weight_decay
-        self.exclude_from_layer_adaptation = tuple(exclude_from_layer_adaptation)
-
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._adapted = [not matches(self.exclude_from_layer_adaptation, v.path) for v in variables]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Trust ratios over the adapted variables; empty if no variable is adapted."""
-        return TRUST_RATIOS if any(self._adapted) else ()
-
-    def _measure(self, scales: list):
-        if not self.measures:
-            return {}
-        ratios = [scale for scale, adapted in zip(scales, self._adapted, strict=True) if adapted]
-        ratios = ops.sort(ops.stack([ops.cast(ratio, "float32") for ratio in ratios]))
-        last = sum(self._adapted) - 1
-        median = (ratios[last // 2] + ratios[(last + 1) // 2]) / 2
-        return dict(zip(TRUST_RATIOS, (ratios[0], median, ratios[last]), strict=True))
-
-    def _scale(self, update, variable, index: int):
-        """Return the trust ratio."""
-        if not self._adapted[index]:
-            return 1.0
-        norm, update_norm = ops.norm(variable), ops.norm(update)
-        usable = ops.logical_and(norm > 0, update_norm > 0)
-        # The inner `where` keeps the division defined on the branch that is not taken.
-        return ops.where(usable, norm / ops.where(usable, update_norm, 1.0), 1.0)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "exclude_from_layer_adaptation": list(self.exclude_from_layer_adaptation),
-        }
-
-
 def _dense(gradient, variable):
     """Return the gradient of a variable as a tensor; zeros if there is none."""
+    zeros = ops.zeros(variable.shape, variable.dtype)
     if gradient is None:
-        return ops.zeros_like(variable)
-    if hasattr(gradient, "indices"):
-        return ops.add(ops.zeros_like(variable), gradient)
-    return gradient
+        return zeros
+    return ops.add(zeros, gradient) if hasattr(gradient, "indices") else gradient
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:
