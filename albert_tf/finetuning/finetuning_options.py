@@ -123,7 +123,7 @@ class FineTuningOptions(TrainingOptions):
         "Pad every batch to --max_seq_length and do not sort by length; always so on TPU.",
         group="Training",
     )
-    optimizer: str = option("adamw", "adamw or lamb.")
+    optimizer: str = option("adamw", "adamw, lamb or muon.")
     learning_rate: float = option(5e-5, "Peak learning rate.")
     layer_decay: float = option(
         1.0,

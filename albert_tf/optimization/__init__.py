@@ -12,25 +12,30 @@ if TYPE_CHECKING:
     from albert_tf.optimization.schedules import WarmupSchedule
 
 
-class _Schedule(NamedTuple):
-    """A row of `SCHEDULES`.
+class _Choice(NamedTuple):
+    """A row of `OPTIMIZERS` or `SCHEDULES`.
 
     Attributes:
-        class_name: a class of `albert_tf.optimization.schedules`.
+        class_name: of the optimizer or the schedule.
         options: argument of its own -> option of the training programs with its value.
     """
 
     class_name: str
-    options: dict[str, str]
+    options: dict[str, str] = {}
 
 
-# Name, which is that of a module of this package -> its class.
-OPTIMIZERS = {"lamb": "Lamb", "adamw": "AdamW", "muon": "Muon"}
+# A name is also that of a module of this package.
+OPTIMIZERS = {
+    "lamb": _Choice("Lamb"),
+    "adamw": _Choice("AdamW"),
+    "muon": _Choice("Muon", {"orthogonalize_in": "dtype"}),
+}
 
+# Classes of `albert_tf.optimization.schedules`.
 SCHEDULES = {
-    "polynomial": _Schedule("WarmupPolynomialDecay", {"power": "poly_power"}),
-    "wsd": _Schedule("WarmupStableDecay", {"cooldown_steps": "cooldown_steps"}),
-    "cosine": _Schedule("WarmupCosineDecay", {}),
+    "polynomial": _Choice("WarmupPolynomialDecay", {"power": "poly_power"}),
+    "wsd": _Choice("WarmupStableDecay", {"cooldown_steps": "cooldown_steps"}),
+    "cosine": _Choice("WarmupCosineDecay"),
 }
 
 
@@ -54,7 +59,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
     """
     if name not in OPTIMIZERS:
         raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
-    return _class(name, OPTIMIZERS[name])(learning_rate, **kwargs)
+    return _class(name, OPTIMIZERS[name].class_name)(learning_rate, **kwargs)
 
 
 def create_schedule(

@@ -31,7 +31,7 @@ class FitArguments:
         batch_size: examples per step, by default 32; at most as many as there are.
         learning_rate: peak of the learning rate.
         warmup_proportion: share of the steps in which the learning rate rises from 0.
-        optimizer: "adamw" (the default) or "lamb", with the schedule, the weight decay and the
+        optimizer: "adamw" (the default), "lamb" or "muon", with the schedule, weight decay and
             clipping of the command; or an optimizer of Keras, which is used as it is.
         callbacks: of Keras.
         seed: of the order of the examples and of the dropout.

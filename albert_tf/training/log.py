@@ -40,6 +40,7 @@ from albert_tf.progress import ProgressLine, duration
 from albert_tf.training.command_line import command_line, given_flags
 from albert_tf.training.health import Workload
 from albert_tf.training.options import TrainingOptions
+from albert_tf.training.plateau import PlateauWatch
 
 _logger = logging.getLogger(__name__)
 
@@ -162,6 +163,7 @@ class TrainingLog:
         self._file = AppendedFile(
             f"{folder}/{METRICS_FILE}", "".join(f"{line}\n" for line in earlier).encode()
         )
+        self._plateau = PlateauWatch(total_steps, (parse_row(line, "") for line in earlier))
         self._start = self._last_time = time.monotonic()
         self._last_step = first_step
         self._measured_steps, self._measured_seconds = 0, 0.0
@@ -202,6 +204,8 @@ class TrainingLog:
         self._compiled = True
         self._line.update(*self._fields(step, record, seconds_left))
         self._last_time, self._last_step = now, step
+        if advice := self._plateau.advice({"step": step, **record}):
+            self.note(advice, 0.0)
 
     def _fields(self, step: int, record: dict[str, float], seconds_left: float) -> list[str]:
         """Return the fields of the progress line, the most important first."""

@@ -83,7 +83,7 @@ class TrainingOptions(DeviceOptions):
         "Recompute layers in the backward pass instead of storing their activations: much less "
         "memory, about a third more time.",
     )
-    optimizer: str = option("lamb", "lamb or adamw.", choices=OPTIMIZERS)
+    optimizer: str = option("lamb", "lamb, adamw or muon.", choices=OPTIMIZERS)
     learning_rate: float = option(0.00176, "Peak learning rate.", minimum=0, common=True)
     schedule: str = option(
         "polynomial",
@@ -179,9 +179,11 @@ class TrainingOptions(DeviceOptions):
 
     def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
         """Return arguments of the optimizer, besides its schedule, for a model of this config."""
+        own = OPTIMIZERS[self.optimizer].options
         return {
             "weight_decay_rate": self.weight_decay_rate,
             "bias_correction": self.bias_correction,
+            **{argument: getattr(self, name) for argument, name in own.items()},
         }
 
 

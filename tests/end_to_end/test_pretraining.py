@@ -22,7 +22,8 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint_folders import TENSORFLOW
+from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
+from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from albert_tf.training.pretraining import pretrain
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import (
@@ -48,6 +49,11 @@ RESULTS = {
 
 
 def variables(folder) -> dict[str, np.ndarray]:
+    """Return all variables of the latest checkpoint, the optimizer's included."""
+    if (folder / ORBAX.list_file).exists():
+        weights = read_training_checkpoint(ORBAX.find(str(folder)))
+        tensors = weights.tensors | weights.optimizer
+        return {name: tensor.read() for name, tensor in tensors.items()}
     reader = tf.train.load_checkpoint(TENSORFLOW.find(str(folder)))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
@@ -144,6 +150,24 @@ def test_killed_and_started_again_it_ends_with_the_same_weights(project, pretrai
         json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()
     ]
     assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["tensorflow", "jax"])
+def test_muon_resumes_with_the_same_bits(project, tmp_path, engine):
+    flags = ("--do_train", "--optimizer=muon", "--bias_correction", f"--engine={engine}")
+    flags += ("--schedule=wsd",)  # whose rate does not depend on the number of steps
+    undisturbed, resumed = tmp_path / "undisturbed", tmp_path / "resumed"
+    run(*project.pretrain_words(undisturbed, *flags))
+    run(*project.pretrain_words(resumed, *flags, "--num_train_steps=12"))
+    output, _ = run(*project.pretrain_words(resumed, *flags))
+    assert "resuming from" in output
+    expected, actual = variables(undisturbed), variables(resumed)
+    assert expected.keys() == actual.keys()
+    moments = [sum(moment in name for name in expected) for moment in ("adam_m", "adam_v")]
+    assert moments[0] > moments[1] > 0
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
 @pytest.fixture
