@@ -36,9 +36,9 @@ _PUBLIC = {
     "PretrainingTask": "albert_tf.training.pretraining_tasks",
     "register_pretraining_task": "albert_tf.training.pretraining_tasks",
     # Optimizers and learning-rate schedules
-    "Lamb": "albert_tf.optimization.lamb",
-    "AdamW": "albert_tf.optimization.adamw",
-    "Muon": "albert_tf.optimization.muon",
+    "Lamb": "albert_tf.optimization.optimizers",
+    "AdamW": "albert_tf.optimization.optimizers",
+    "Muon": "albert_tf.optimization.optimizers",
     "create_optimizer": "albert_tf.optimization",
     "create_schedule": "albert_tf.optimization",
     "layer_decay_scales": "albert_tf.optimization.layer_decay",

@@ -14,9 +14,7 @@ import sys
 # Importing these imports all registered classes.
 MODULES = (
     "albert_tf.modeling",
-    "albert_tf.optimization.adamw",
-    "albert_tf.optimization.lamb",
-    "albert_tf.optimization.muon",
+    "albert_tf.optimization.optimizers",
     "albert_tf.optimization.schedules",
     "albert_tf.text_models.preprocessor",
 )

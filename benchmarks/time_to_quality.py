@@ -127,7 +127,7 @@ def _pairs(flags: tuple[str, ...]) -> dict[str, str]:
 
 
 def make_text(options: Options, folder: pathlib.Path) -> None:
-    """Make text, vocabulary and held-out examples; what is finished is not made again."""
+    """Make text and vocabulary; what is finished is not made again."""
     run(
         "-m", "data_prep.extract_corpus", "--format=books", f"--input_file={options.books}/*.txt",
         f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt",
@@ -137,17 +137,24 @@ def make_text(options: Options, folder: pathlib.Path) -> None:
         "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt", "--vocab_size=8000",
         f"--output_prefix={folder}/8k",
     )  # fmt: skip
-    # No short documents: a document is a book here, and the seed would decide which of six is.
-    held_out = {"masking": "static", "short_seq_prob": 0}
-    _create(folder, folder / "eval.txt", folder / "eval.tfrecord", held_out)
 
 
-def make_records(folder: pathlib.Path, data: Mapping[str, Any]) -> pathlib.Path:
-    """Return the examples to train on."""
+def make_records(
+    folder: pathlib.Path, data: Mapping[str, Any]
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """Return the examples to train on and the held-out ones, which are always the same.
+
+    They have room for as many predictions as those to train on.
+    """
     name = "-".join(["train", *(f"{key}_{value}" for key, value in sorted(data.items()))])
-    path = folder / f"{name}.tfrecord"
-    _create(folder, folder / "train.txt", path, {"masking": "dynamic", **data})
-    return path
+    train = folder / f"{name}.tfrecord"
+    _create(folder, folder / "train.txt", train, {"masking": "dynamic", **data})
+    room = {name: value for name, value in data.items() if name == "max_predictions_per_seq"}
+    held_out = folder / f"eval-{room.get('max_predictions_per_seq', PREDICTIONS)}.tfrecord"
+    # No short documents: a document is a book here, and the seed would decide which of six is.
+    flags = {"masking": "static", "short_seq_prob": 0, **room}
+    _create(folder, folder / "eval.txt", held_out, flags)
+    return train, held_out
 
 
 def _create(
@@ -165,7 +172,7 @@ def train(
     folder: pathlib.Path,
     name: str,
     attempt: Attempt,
-    records: pathlib.Path,
+    records: tuple[pathlib.Path, pathlib.Path],
     seed: int,
     steps: int,
 ) -> None:
@@ -178,8 +185,8 @@ def train(
     write_text(str(output / "config.json"), json.dumps(config))
     if attempt.huggingface:
         arguments = {
-            "train": [str(records)],
-            "held_out": f"{folder}/eval.tfrecord",
+            "train": [str(records[0])],
+            "held_out": str(records[1]),
             "output_dir": str(output),
             "config": config,
             "length": LENGTH,
@@ -195,8 +202,9 @@ def train(
     else:
         flags = {
             "albert_config_file": output / "config.json",
-            "input_file": records,
-            "eval_input_file": f"{folder}/eval.tfrecord",
+            "input_file": records[0],
+            "eval_input_file": records[1],
+            "max_predictions_per_seq": attempt.data.get("max_predictions_per_seq", PREDICTIONS),
             "output_dir": output,
             "random_seed": seed,
             "eval_every_steps": EVAL_EVERY,
@@ -230,7 +238,7 @@ def report(folder: pathlib.Path) -> None:
     print("| attempt | seeds | steps | processor minutes | masked tokens, % | order, % |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, each in runs.items():
-        steps = each[0]["curve"][-1]["step"]
+        steps = int(each[0]["curve"][-1]["step"])
         time = np.mean([steps * run["seconds_per_step"] / 60 for run in each])
         results = [
             _spread([run["curve"][-1].get(quantity) for run in each]) for quantity in QUANTITIES
@@ -244,11 +252,14 @@ def result_of(output: pathlib.Path) -> dict[str, Any]:
     """Return a run's seconds a step, and its evaluations, of which the last is on all examples."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     seconds, steps = np.array([[line["seconds"], line["step"]] for line in lines]).T
-    curve = [json.loads(line) for line in (output / "evaluations.jsonl").read_text().splitlines()]
-    if (output / "eval_results.txt").exists():
-        results = (output / "eval_results.txt").read_text().splitlines()
-        pairs = (line.split(" = ") for line in results if " = " in line)
-        curve[-1] |= {name: float(value) for name, value in pairs if name in QUANTITIES}
+    recorded, results = output / "evaluations.jsonl", output / "eval_results.txt"
+    curve = []
+    if recorded.exists():
+        curve = [json.loads(line) for line in recorded.read_text().splitlines()]
+    if results.exists():
+        pairs = (line.split(" = ") for line in results.read_text().splitlines())
+        values = {name: float(value) for name, value in pairs if name in QUANTITIES}
+        curve = [row for row in curve if row["step"] < steps[-1]] + [{"step": steps[-1], **values}]
     # The median leaves out the records before which the model was evaluated.
     rate = np.median(np.diff(seconds) / np.diff(steps))
     return {"seconds_per_step": float(rate), "curve": curve}

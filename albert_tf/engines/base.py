@@ -29,7 +29,7 @@ from albert_tf.engines.steps import EvaluationStep, PredictionStep, StepOptions,
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 
 
 class Parts(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from albert_tf.engines.devices import Devices
 from albert_tf.errors import InputError
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 
 # What training steps record of each step: `finite` is 1 where the update was made, else 0;
 # `length` is that of its sequences, padding included.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from albert_tf.errors import InputError
 
 if TYPE_CHECKING:
-    from albert_tf.optimization.adamw import AdamW
+    from albert_tf.optimization.optimizers import AdamW
     from albert_tf.optimization.schedules import WarmupSchedule
 
 
@@ -24,7 +24,7 @@ class _Choice(NamedTuple):
     options: dict[str, str] = {}
 
 
-# A name is also that of a module of this package.
+# Classes of `albert_tf.optimization.optimizers`.
 OPTIMIZERS = {
     "lamb": _Choice("Lamb"),
     "adamw": _Choice("AdamW"),
@@ -59,7 +59,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
     """
     if name not in OPTIMIZERS:
         raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
-    return _class(name, OPTIMIZERS[name].class_name)(learning_rate, **kwargs)
+    return _class("optimizers", OPTIMIZERS[name].class_name)(learning_rate, **kwargs)
 
 
 def create_schedule(

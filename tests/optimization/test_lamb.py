@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.optimization import OPTIMIZERS, create_optimizer
-from albert_tf.optimization.lamb import Lamb
+from albert_tf.optimization.optimizers import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.support.backends import variable
 

@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from albert_tf.optimization.lamb import Lamb
+from albert_tf.optimization.optimizers import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.conftest import GOLDEN
 from tests.support.backends import compiled, gradient_function, update_function, variable

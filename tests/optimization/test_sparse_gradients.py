@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.optimization.lamb import Lamb
+from albert_tf.optimization.optimizers import Lamb
 from tests.support.backends import variable
 
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from albert_tf.modeling.heads import AlbertForSequenceClassification
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 from tests.modeling.test_fitting import CLASSES, INPUTS, PLAIN
 
 LABELS = CLASSES % 2

@@ -1,7 +1,7 @@
-"""AdamW as in the original project.
+"""AdamW and LAMB as in the original project, and Muon.
 
-It differs from its paper (arXiv 1711.05101): no bias correction by default, and layer normalization
-and biases are not decayed.
+The first two differ from their papers (arXiv 1711.05101 and 1904.00962): no bias correction by
+default, and layer normalization and biases are neither decayed nor adapted.
 """
 
 from __future__ import annotations
@@ -13,8 +13,19 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from albert_tf.optimization import newton_schulz
+
 # Layer normalization and every bias, including `output_bias`.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+
+# What `Lamb.update` measures over all variables.
+TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
+
+# Kernels of the layers, but not embeddings, their projection, the pooler and heads.
+HIDDEN_KERNELS = ("(^|/)transformer/.*kernel",)
+
+# Root mean square of the elements of AdamW's updates (arXiv 2502.16982, section 2.2).
+_RMS = 0.2
 
 
 class _Rates(NamedTuple):
@@ -209,6 +220,157 @@ class AdamW(keras.optimizers.Optimizer):
             "bias_correction": self.bias_correction,
             "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
             "learning_rate_scales": [list(pair) for pair in self.learning_rate_scales],
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Lamb(AdamW):
+    """AdamW with every variable's update scaled to the norm of the variable.
+
+        w = w - learning_rate * trust_ratio * u        trust_ratio = ||w|| / ||u||
+
+    with `u` as in `AdamW`, including weight decay. The trust ratio is 1 if either norm is 0.
+
+    Args:
+        learning_rate: a number or a schedule of the step.
+        exclude_from_layer_adaptation: regular expressions; a variable whose path contains a match
+            has trust ratio 1. By default the variables that are excluded from weight decay.
+        **kwargs: other arguments of `AdamW`.
+
+    Example:
+        >>> kernel = keras.Variable([3.0, 4.0])  # of length 5
+        >>> optimizer = albert_tf.Lamb(learning_rate=0.1)
+        >>> optimizer.apply([np.float32([1, -1])], [kernel])
+        >>> round(float(keras.ops.norm(kernel - np.float32([3, 4]))), 4)  # a tenth of that length
+        0.5
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-3,
+        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        exclude_from_layer_adaptation: Sequence[str] | None = None,
+        name: str = "lamb",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate=learning_rate,
+            exclude_from_weight_decay=exclude_from_weight_decay,
+            name=name,
+            **kwargs,
+        )
+        if exclude_from_layer_adaptation is None:
+            exclude_from_layer_adaptation = exclude_from_weight_decay
+        self.exclude_from_layer_adaptation = tuple(exclude_from_layer_adaptation)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._adapted = [not matches(self.exclude_from_layer_adaptation, v.path) for v in variables]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Trust ratios over the adapted variables; empty if no variable is adapted."""
+        return TRUST_RATIOS if any(self._adapted) else ()
+
+    def _measure(self, scales: list):
+        if not self.measures:
+            return {}
+        ratios = [scale for scale, adapted in zip(scales, self._adapted, strict=True) if adapted]
+        ratios = ops.sort(ops.stack([ops.cast(ratio, "float32") for ratio in ratios]))
+        last = sum(self._adapted) - 1
+        median = (ratios[last // 2] + ratios[(last + 1) // 2]) / 2
+        return dict(zip(TRUST_RATIOS, (ratios[0], median, ratios[last]), strict=True))
+
+    def _scale(self, update, variable, index: int):
+        """Return the trust ratio."""
+        if not self._adapted[index]:
+            return 1.0
+        norm, update_norm = ops.norm(variable), ops.norm(update)
+        usable = ops.logical_and(norm > 0, update_norm > 0)
+        # The inner `where` keeps the division defined on the branch that is not taken.
+        return ops.where(usable, norm / ops.where(usable, update_norm, 1.0), 1.0)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "exclude_from_layer_adaptation": list(self.exclude_from_layer_adaptation),
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Muon(AdamW):
+    """Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon).
+
+    The update of a matrix is its momentum with all singular values moved close to 1, at the scale
+    of AdamW's (arXiv 2502.16982), so that one learning rate and one weight decay suit both:
+
+        m = beta_1 m + (1 - beta_1) g
+        u = 0.2 sqrt(max(rows, columns)) orthogonalize(beta_1 m + (1 - beta_1) g)
+        w = w - learning_rate (u + weight_decay_rate w)
+
+    Other variables are updated as by `AdamW`, with bias correction.
+
+    Args:
+        learning_rate: a number or a schedule of the step.
+        beta_1, beta_2: decay rates of the moments.
+        bias_correction: of the moments of the other variables.
+        orthogonalized: regular expressions; matrices whose path contains a match are updated by
+            Muon.
+        orthogonalize_in: dtype in which they are orthogonalized; bfloat16 is enough, and faster
+            where the processor has it.
+        **kwargs: other arguments of `AdamW`.
+
+    Example:
+        >>> kernel = keras.Variable([[3.0, 0.0], [0.0, 4.0]])
+        >>> optimizer = albert_tf.Muon(0.1, weight_decay_rate=0.0, orthogonalized=[""])
+        >>> optimizer.apply([np.float32([[1, 0], [0, 100]])], [kernel])
+        >>> moved = keras.ops.convert_to_numpy(kernel) - np.float32([[3, 0], [0, 4]])
+        >>> bool(moved[0, 0] < -0.015 and moved[1, 1] < -0.015)  # about -0.1 * 0.2 * sqrt(2)
+        True
+    """
+
+    def __init__(
+        self,
+        learning_rate=2e-3,
+        beta_1: float = 0.95,
+        beta_2: float = 0.98,
+        bias_correction: bool = True,
+        orthogonalized: Sequence[str] = HIDDEN_KERNELS,
+        orthogonalize_in: str = "float32",
+        name: str = "muon",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            bias_correction=bias_correction,
+            name=name,
+            **kwargs,
+        )
+        self.orthogonalized = tuple(orthogonalized)
+        self.orthogonalize_in = orthogonalize_in
+
+    def _has_variance(self, variable):
+        return len(variable.shape) != 2 or not matches(self.orthogonalized, variable.path)
+
+    def _undecayed(self, gradient, variable, index: int, rates):
+        moment = self._moments[index]
+        if self._variances[index] is not None:
+            return super()._undecayed(gradient, variable, index, rates)
+        new_moment = rates.keep_1 * moment + rates.add_1 * gradient
+        self.assign(moment, new_moment)
+        nesterov = rates.keep_1 * new_moment + rates.add_1 * gradient
+        update = newton_schulz.orthogonalize(nesterov, self.orthogonalize_in)
+        return _RMS * max(variable.shape) ** 0.5 * ops.cast(update, variable.dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "orthogonalized": list(self.orthogonalized),
+            "orthogonalize_in": self.orthogonalize_in,
         }
 
 
