@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,7 @@ from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
+from albert_tf.interop.adaptation import adapt, check_extension, with_new_pieces
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
     described_checkpoint,
@@ -41,6 +43,12 @@ def convert(options: ConvertOptions) -> None:
         raise InputError(
             f"`output`={options.output}: already exists; remove it or choose another name"
         )
+    with tempfile.TemporaryDirectory() as folder:
+        _convert(options, folder)
+
+
+def _convert(options: ConvertOptions, folder: str) -> None:
+    """As `convert`; `folder` is for temporary files."""
     path = local_weights(options.input, argument="input")
     options = dataclasses.replace(options, input=path)
     given = AlbertConfig.from_json_file(options.config) if options.config else None
@@ -51,8 +59,15 @@ def convert(options: ConvertOptions) -> None:
     config = given or weights.config
     if config is None:
         raise InputError(f"`config`: required, as there is no {CONFIG_FILE} next to {weights.path}")
-    tokenizer, adjacent = _find_tokenizer(options, config)
+    own_tokenizer, tokenizer, adjacent = _find_tokenizers(options, config, folder)
+    if tokenizer is not own_tokenizer and options.output.endswith(SUFFIX):
+        raise InputError(f"`output`={options.output}: must be a folder, for the new vocabulary")
     adjacent = adjacent.about(weights.step)
+    if tokenizer is not own_tokenizer or options.max_position_embeddings is not None:
+        weights, config = adapt(
+            weights, config, own_tokenizer, tokenizer, options.max_position_embeddings
+        )
+        adjacent = dataclasses.replace(adjacent, results={}, evaluated=())
     head = options.head
     if head == "auto":
         head = weights.head or find_head(weights.tensors)
@@ -197,15 +212,28 @@ def _check(
         )
 
 
-def _find_tokenizer(
-    options: ConvertOptions, config: AlbertConfig
-) -> tuple[Tokenizer | None, AdjacentFiles]:
-    """Load the given vocabulary, or the one next to the weights."""
+def _find_tokenizers(
+    options: ConvertOptions, config: AlbertConfig, folder: str
+) -> tuple[Tokenizer | None, Tokenizer | None, AdjacentFiles]:
+    """Load the given vocabulary, or the one next to the weights, and add pieces.
+
+    Returns:
+        The tokenizer of the model, that of the output, which is the same unless it has more pieces,
+        and what is next to the weights.
+    """
     adjacent = find_adjacent_files(options.input)
     path = options.spm_model_file or adjacent.vocabulary
     if path is None:
-        return None, adjacent
-    with arguments_renamed(path="spm_model_file"):
-        tokenizer = load_tokenizer(path, options.do_lower_case, [adjacent])
-    config.check_vocabulary(tokenizer.vocab_size, path)
-    return tokenizer, adjacent
+        return None, with_new_pieces(None, options, folder), adjacent
+
+    def load(path: str) -> Tokenizer:
+        with arguments_renamed(path="spm_model_file"):
+            return load_tokenizer(path, options.do_lower_case, [adjacent])
+
+    own = extended = load(path)
+    if own.vocab_size > config.vocab_size and adjacent.vocabulary:
+        path = adjacent.vocabulary
+        own = load(path)
+        check_extension(own, extended)
+    config.check_vocabulary(own.vocab_size, path)
+    return own, with_new_pieces(extended, options, folder), adjacent

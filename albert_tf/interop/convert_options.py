@@ -50,7 +50,8 @@ class ConvertOptions:
     )
     spm_model_file: str | None = option(
         None,
-        "Vocabulary of the model (.model or vocab.txt); by default, the one next to the weights.",
+        "Vocabulary of the model (.model or vocab.txt); by default, the one next to the weights. "
+        "One that begins with it and has more pieces adds these to the model.",
     )
     do_lower_case: bool | None = option(
         None,
@@ -62,4 +63,18 @@ class ConvertOptions:
     )
     license: str | None = option(
         None, "With --to=huggingface: license named in the model card, such as apache-2.0."
+    )
+    add_pieces: str | None = option(
+        None,
+        "List of pieces to add to the vocabulary, one a line, written as in the vocabulary. Their "
+        "embeddings are the means of those of the pieces that they replace.",
+    )
+    learn_pieces_from: tuple[str, ...] = option(
+        (), "Text files or globs: add the pieces that shorten this text most."
+    )
+    num_new_pieces: int = option(1000, "With --learn_pieces_from: how many.", minimum=1)
+    max_position_embeddings: int | None = option(
+        None,
+        "Longest sequence of the output, in tokens, above that of --input. Further positions "
+        "repeat those that exist.",
     )

@@ -1,8 +1,8 @@
-"""Reads fields of a SentencePiece `.model` file that the library does not expose.
+"""Reads and writes fields of a SentencePiece `.model` file that the library does not expose.
 
 The file is a protocol buffer (`sentencepiece_model.proto`). The generated classes in the
-sentencepiece wheel require a specific protobuf release, so the few relevant fields are read from
-the wire format here.
+sentencepiece wheel require a specific protobuf release, so the few relevant fields are read and
+written in the wire format here.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def read(model: bytes) -> SentencePieceModel:
     pieces: list[bytes] = []
     trainer: dict[int, Any] = {}
     normalizer: dict[int, Any] = {}
-    for field, value in _fields(model):
-        if field == _PIECES:
+    for number, value in _fields(model):
+        if number == _PIECES:
             pieces.append(value)
-        elif field == _TRAINER:
+        elif number == _TRAINER:
             trainer.update(_fields(value))
-        elif field == _NORMALIZER:
+        elif number == _NORMALIZER:
             normalizer.update(_fields(value))
     return SentencePieceModel(
         pieces,
@@ -89,23 +89,31 @@ def read(model: bytes) -> SentencePieceModel:
 
 def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
     """Return the model with the pieces `names` as control symbols, which never match text."""
-    as_control = _key(3, _VARINT) + bytes([CONTROL])  # the last value of a repeated field wins
+    as_control = field(3, CONTROL)  # the last value of a repeated field wins
     parts = []
-    for field, value in _fields(model):
-        if field == _PIECES and _piece(value).text in names:
+    for number, value in _fields(model):
+        if number == _PIECES and _piece(value).text in names:
             value += as_control
-        if isinstance(value, int):
-            parts.append(_key(field, _VARINT) + _varint(value))
-        else:
-            parts.append(_key(field, _MESSAGE) + _varint(len(value)) + value)
+        parts.append(field(number, value))
     return b"".join(parts)
 
 
 def without_dummy_prefix(model: bytes) -> bytes:
     """Return the model without a space before a text, which may then continue a word."""
-    setting = _key(3, _VARINT) + b"\0"
-    # Messages that occur twice are merged.
-    return model + _key(_NORMALIZER, _MESSAGE) + _varint(len(setting)) + setting
+    return model + field(_NORMALIZER, field(3, 0))  # messages that occur twice are merged
+
+
+def piece_field(text: str, score: float, type: int) -> bytes:
+    """Return the field of a model for a piece; its id is the number of those before it."""
+    packed_score = _varint(2 << 3 | _FOUR_BYTES) + struct.pack("<f", score)
+    return field(_PIECES, field(1, text.encode()) + packed_score + field(3, type))
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """Return a field of a message: a number, or a text or a message in bytes."""
+    if isinstance(value, int):
+        return _varint(number << 3 | _VARINT) + _varint(value)
+    return _varint(number << 3 | _MESSAGE) + _varint(len(value)) + value
 
 
 def _piece(message: bytes) -> Piece:
@@ -119,16 +127,16 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
     position = 0
     while position < len(message):
         key, position = _read_varint(message, position)
-        field, wire_type = key >> 3, key & 7
+        number, wire_type = key >> 3, key & 7
         if wire_type == _VARINT:
             value, position = _read_varint(message, position)
-            yield field, value
+            yield number, value
             continue
         if wire_type == _MESSAGE:
             length, position = _read_varint(message, position)
         else:
             length = {_FOUR_BYTES: 4, _EIGHT_BYTES: 8}[wire_type]
-        yield field, message[position : position + length]
+        yield number, message[position : position + length]
         position += length
 
 
@@ -141,10 +149,6 @@ def _read_varint(message: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
-
-
-def _key(field: int, wire_type: int) -> bytes:
-    return _varint(field << 3 | wire_type)
 
 
 def _varint(value: int) -> bytes:

@@ -10,7 +10,6 @@ import base64
 import binascii
 import dataclasses
 import os
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,14 @@ from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, sha256_of, write_bytes
 from albert_tf.tokenizers.normalization import Normalization
-from albert_tf.tokenizers.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
+from albert_tf.tokenizers.sentencepiece_model import (
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    USER_DEFINED,
+    field,
+    piece_field,
+)
 
 FILE = "tokenizer.json"
 
@@ -77,13 +83,12 @@ def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
         # Transformers takes 100 off the scores of "12," and the like, which ALBERT splits.
         is_number = len(text) > 1 and text[-1] == "," and text[-2].isdigit()
         score += 100 if is_number and score < -100 else 0
-        message = _field(1, text.encode()) + b"\x15" + struct.pack("<f", score)
-        pieces.append(_field(1, message + b"\x18" + bytes([kind])))
+        pieces.append(piece_field(text, score, kind))
     charsmap = [step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"]
-    rules = _field(1, b"nmt_nfkc" if charsmap else b"identity")
-    rules += b"".join(_field(2, base64.b64decode(each, validate=True)) for each in charsmap)
-    unk_id = b"\xc0\x02" + _varint(read.model["unk_id"])  # of the trainer's fields
-    model = b"".join(pieces) + _field(2, unk_id) + _field(3, rules)
+    rules = field(1, b"nmt_nfkc" if charsmap else b"identity")
+    rules += b"".join(field(2, base64.b64decode(each, validate=True)) for each in charsmap)
+    trainer = field(40, read.model["unk_id"])
+    model = b"".join(pieces) + field(2, trainer) + field(3, rules)
     normalization = Normalization(
         do_lower_case="Lowercase" in kinds, keep_accents="StripAccents" not in kinds
     )
@@ -116,16 +121,3 @@ def _steps(normalizer: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
             yield from _steps(each)
     elif normalizer:
         yield normalizer
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """Return a field of a protocol buffer with a length."""
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    digits = []
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
