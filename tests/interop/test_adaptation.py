@@ -208,3 +208,10 @@ def test_other_models_than_unigram_are_refused(tmp_path):
     (tmp_path / "bpe.model").write_bytes(model)
     with pytest.raises(InputError, match=r"bpe\.model: only unigram"):
         extension.with_pieces(Tokenizer.load(str(tmp_path)), ["▁zebu"], str(tmp_path / "out"))
+
+
+def test_a_piece_is_preferred_to_new_pieces_that_it_consists_of(tmp_path):
+    """Commas have high scores, so that scores are sums and not those of the rarest piece."""
+    before = Tokenizer.load(str(references.OWN_VOCABULARY))
+    after = extension.with_pieces(before, [",,,,", ",,"], str(tmp_path))
+    assert after.tokenize("the,,,, a,, b,") == ["▁the", ",,,,", "▁a", ",,", "▁b", ","]
