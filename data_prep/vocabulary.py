@@ -47,7 +47,9 @@ class VocabularyOptions:
         maximum=1.0,
     )
     user_defined_symbols: tuple[str, ...] = option(
-        (), "Unigram pieces that text is always split into, separated by commas."
+        (),
+        "Pieces for texts of your own, separated by commas. unigram: text is always split at them, "
+        "also inside words; wordpiece: words, without punctuation.",
     )
     input_sentence_size: int = option(
         2_000_000,

@@ -184,17 +184,12 @@ def train_wordpiece(
         vocab_size: number of pieces, including special symbols.
         character_coverage: fraction of the characters of the text that the vocabulary covers; the
             rarest ones are unknown.
-        user_defined_symbols: none; WordPiece splits text at punctuation before it knows pieces.
+        user_defined_symbols: words that are pieces, whether the text contains them or not.
 
     Raises:
         InputError: If the text does not yield that many pieces, or needs more for its characters
-            alone, and the message names a size that works; or if there are symbols.
+            and symbols alone, and the message names a size that works.
     """
-    if user_defined_symbols:
-        raise InputError(
-            f"`user_defined_symbols`={','.join(user_defined_symbols)}: only for "
-            "`model_type`=unigram"
-        )
     counts: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         counts.update(word for word in sentence.split() if len(word) <= wordpiece.LONGEST_WORD)
@@ -207,13 +202,14 @@ def train_wordpiece(
         *sorted(characters),
         *(wordpiece.CONTINUES + character for character in sorted(inner)),
     ]
-    required = len(wordpiece.SPECIAL_SYMBOLS) + len(alphabet)
+    first = [*dict.fromkeys((*wordpiece.SPECIAL_SYMBOLS, *user_defined_symbols, *alphabet))]
+    required = len(first)
     if vocab_size < required:
         raise InputError(
             f"`vocab_size`={vocab_size}: too small; the characters and special symbols of this "
             f"text alone need {required}"
         )
-    pieces = _train_wordpiece_model(counts, [*wordpiece.SPECIAL_SYMBOLS, *alphabet], vocab_size)
+    pieces = _train_wordpiece_model(counts, first, vocab_size)
     if len(pieces) < vocab_size:
         raise InputError(
             f"`vocab_size`={vocab_size}: too large for this text ({len(sentences):,} sentences); "

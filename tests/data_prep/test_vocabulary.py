@@ -239,8 +239,17 @@ def test_symbols_and_coverage_of_the_user(tmp_path):
     assert "q" in train(tmp_path, text, **flags, character_coverage=1.0).pieces
     with pytest.raises(InputError, match=r"`user_defined_symbols`=\[URL\]: never occurs .*\[url\]"):
         train(tmp_path, text, **flags | {"user_defined_symbols": ("[URL]",)})
-    with pytest.raises(InputError, match="`user_defined_symbols`=.*only for `model_type`=unigram"):
-        train(tmp_path, text, **flags | {"model_type": "wordpiece", "user_defined_symbols": ("a",)})
+    # Of WordPiece, which splits text at punctuation, they are words.
+    flags |= {"model_type": "wordpiece", "output_prefix": str(tmp_path / "w" / "vocab")}
+    with pytest.raises(InputError, match=r"`user_defined_symbols`=\[url\]: never occurs"):
+        train(tmp_path, text, **flags)
+    train(
+        tmp_path, text, **flags | {"vocab_size": 30, "user_defined_symbols": ("zebu", "cat", "a")}
+    )
+    tokenizer = Tokenizer.load(str(tmp_path / "w"))
+    assert tokenizer.pieces[5:8] == ["zebu", "cat", "a"]
+    assert len(set(tokenizer.pieces)) == tokenizer.vocab_size
+    assert tokenizer.tokenize("A Zebu cat") == ["a", "zebu", "cat"]
 
 
 def test_a_wordpiece_vocabulary_covers_its_own_text(corpus, tmp_path):
