@@ -136,10 +136,12 @@ def test_pieces_are_those_that_save_most(tmp_path):
     # abc saves 2 of 3 tokens 8 times, and then abcd 1 of 2 tokens 3 times.
     words = {"ABC": 5, "abcd": 3, "xd.xd": 2, "yz": 2, "zzzzzzz": 1, "a1": 9}
     assert extension.learn_pieces(tokenizer, words, 3) == ["abc", "xd", "abcd"]
-    # No rare word, none with anything but letters.
+    # No rare word, and nothing but letters.
     assert extension.learn_pieces(tokenizer, words, 9) == ["abc", "xd", "abcd", "yz"]
     words = {"xabc": 2, "yabc": 2, "zabc": 2}
     assert extension.learn_pieces(tokenizer, words, 1) == ["##abc"]
+    with_digits = Tokenizer.load(str(references.OWN_VOCABULARY))
+    assert extension.learn_pieces(with_digits, {"86420": 9, "gnugnu": 9}, 2) == ["▁gnugnu"]
 
 
 def test_pieces_are_learned_from_text(tmp_path, capsys):
