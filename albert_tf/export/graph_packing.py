@@ -40,6 +40,34 @@ def truncate(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.Ragg
     return slices(tokens, tf.range(tokens.nrows()), first, length)
 
 
+def keep_ends(tokens: tf.RaggedTensor, length) -> tf.RaggedTensor:
+    """Compute `albert_tf.tokenizers.packing.keep_ends` of each row."""
+    length = tf.minimum(tokens.row_lengths(), tf.cast(length, tf.int64))
+    first = (length + 3) // 4
+    ends = [truncate(tokens, first), truncate(tokens, length - first, from_end=True)]
+    return tf.concat(ends, axis=1)
+
+
+def windows(tokens: tf.RaggedTensor, room: int) -> tuple[tf.Tensor, tf.Tensor, tf.RaggedTensor]:
+    """Split texts into windows, as `albert_tf.tokenizers.packing.window_starts` does.
+
+    Args:
+        tokens: `[texts, (tokens)]`.
+        room: maximum number of tokens in a window.
+
+    Returns:
+        The text of each window and its first token, int64 `[windows]`; and the tokens of each.
+    """
+    step = max(room // 2, 1)
+    lengths = tokens.row_lengths()
+    last = tf.maximum(lengths - room, 0)
+    counts = (last + step - 1) // step + 1
+    text = tf.repeat(tf.range(tokens.nrows()), counts)
+    start = tf.minimum(tf.ragged.range(counts).flat_values * step, tf.gather(last, text))
+    length = tf.minimum(tf.gather(lengths, text) - start, room)
+    return text, start, slices(tokens, text, start, length)
+
+
 def truncated_lengths(first, second, room: int):
     """Compute `albert_tf.tokenizers.packing.truncated_lengths` for int64 `[pairs]` lengths."""
     excess = tf.maximum(first + second - room, 0)

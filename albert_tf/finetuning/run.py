@@ -100,8 +100,8 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
     _check_inputs(options)
     with _standard_output_for_predictions(options):
         options, context = open_context(options, create_task)
-        engine, train_examples = context.engine, context.count("train")
-        variants = [variant.resolved(train_examples) for variant in options.variants()]
+        engine = context.engine
+        variants = [variant.resolved(context.epoch_size) for variant in options.variants()]
         for variant in variants:
             variant.check_steps()
             micro_batches(variant, engine)
@@ -145,8 +145,8 @@ def open_context(
     task.metric = find_metric(task)
     sets = read_sets(task)
     options = task.options
-    train_examples = sum(len(each.examples) for each in sets if each.split == "train")
-    config, engine = prepare(options.resolved(train_examples), config, engine)
+    epoch_size = sum(task.epoch_size(each) for each in sets if each.split == "train")
+    config, engine = prepare(options.resolved(epoch_size), config, engine)
     check_batches(options, engine)
     if not options.do_train and options.metric_for_best is None:
         recorded = BestCheckpoint(engine, options.output_dir, task.metric).recorded()
@@ -190,15 +190,20 @@ def read_sets(task: FineTuningTask) -> list[ExampleSet]:
         for name, examples in by_name.items()
     ]
     for each in sets:
-        truncated = each.features.tokens_cut
+        truncated, length = each.features.tokens_cut, task.options.max_seq_length
         note = ""
         if count := int((truncated > 0).sum()):
             note = (
-                f"; {count:,} truncated to {task.options.max_seq_length} tokens "
+                f"; {count:,} ({count / len(each.features):.1%}) truncated to {length} tokens "
                 f"({counted(truncated.sum(), 'token')} dropped)"
             )
+        elif count := each.features.texts_split:
+            note = (
+                f"; {count:,} ({count / len(each.examples):.1%}) longer than {length} tokens, so "
+                f"that there are {counted(len(each.features), 'window')}"
+            )
         title = f"{each.split} {each.name}".strip()
-        logger.info("%s: %s%s", title, counted(len(each.features), "example"), note)
+        logger.info("%s: %s%s", title, counted(len(each.examples), "example"), note)
         if unknown := _unknown_tokens(task, each):
             logger.info("%s: %s", title, unknown)
     return sets

@@ -110,7 +110,7 @@ def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
         raise InputError(f"{error}; delete the file to evaluate the run again") from None
     # A record of an earlier version lacks the options that it did not have.
     recorded = {field.name: field.default for field in dataclasses.fields(options)}
-    recorded |= record["options"]
+    recorded |= {**options.inherited, **record["options"]}
     same = all(recorded[name] == value for name, value in _with_effect(options).items())
     return record if same and record["data"] == data else None
 

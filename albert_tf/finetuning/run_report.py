@@ -241,27 +241,31 @@ def _is_best(folder: str) -> bool:
 def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
     rows = []
     for examples in sets:
-        lengths, dropped = examples.features.example_lengths, examples.features.tokens_cut
+        features = examples.features
+        lengths, dropped = features.example_lengths, features.tokens_cut
+        longer = int((dropped > 0).sum()) + features.texts_split
+        share = f" ({longer / len(examples.examples):.1%})" if longer else ""
         rows.append(
             (
                 examples.split,
                 examples.name,
-                f"{len(examples.features):,}",
-                f"{(dropped > 0).sum():,}",
+                f"{len(examples.examples):,}",
+                f"{longer:,}{share}",
+                f"{len(features):,}",
                 f"{dropped.sum():,}",
                 f"{np.median(lengths):.0f}",
                 f"{lengths.max()}",
             )
         )
     columns = (
-        *("split", "set", "examples", "truncated", "tokens dropped"),
+        *("split", "set", "examples", "longer", "sequences", "tokens dropped"),
         *("median length", "longest"),
     )
     text = (
-        "Lengths are in tokens, after truncation. Truncated examples exceeded "
-        f"--max_seq_length={options.max_seq_length} or another limit."
+        f"Longer examples exceed --max_seq_length={options.max_seq_length} or another limit, and "
+        "are truncated or several sequences. Lengths are those of the sequences, in tokens."
     )
-    return Section("Data", text, tables=[Table(columns, rows, frozenset(range(2, 7)))])
+    return Section("Data", text, tables=[Table(columns, rows, frozenset(range(2, 8)))])
 
 
 def _warnings(

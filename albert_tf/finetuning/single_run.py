@@ -66,9 +66,10 @@ class RunContext(NamedTuple):
         """Return the sets of a split."""
         return [examples for examples in self.sets if examples.split == split]
 
-    def count(self, split: str) -> int:
-        """Return number of examples of a split."""
-        return sum(len(each.examples) for each in self.of_split(split))
+    @property
+    def epoch_size(self) -> int:
+        """The number of examples in an epoch; 0 without training."""
+        return sum(map(self.task.epoch_size, self.of_split("train")))
 
     @property
     def description(self) -> dict[str, str | bytes]:
@@ -248,7 +249,8 @@ class FineTuningRun:
         """Return what the model computes for all examples, in their order."""
         length = self.options.max_seq_length
         stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=self._pad)
-        return predict(self.engine, self._predict_step, stream, shows_progress=True)
+        outputs = predict(self.engine, self._predict_step, stream, shows_progress=True)
+        return self.task.per_example(examples, outputs)
 
     def _evaluate(self) -> Evaluation:
         results: dict[str, float] = {}

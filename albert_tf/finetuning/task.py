@@ -172,6 +172,17 @@ class FineTuningTask(abc.ABC):
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """Predictions as text, one line per example; arguments as for `score`."""
 
+    def epoch_size(self, examples: ExampleSet) -> int:
+        """Return how many examples an epoch of a training set has; by default those of `read`."""
+        return len(examples.examples)
+
+    def per_example(self, examples: ExampleSet, outputs: Outputs) -> Outputs:
+        """Return what `score` and `decode` get, of the model's outputs for all features.
+
+        By default the same. A task may combine the outputs for parts of an example.
+        """
+        return outputs
+
     def flops_per_example(self, config: AlbertConfig) -> float:
         """Return operations of a training step per example of the full length."""
         return TRAINING * encoder_flops(config, self.options.max_seq_length)

@@ -18,6 +18,8 @@ class Features:
             `[examples, choices, seq]`. 0: one sequence per example, without that axis.
         arrays: other features by name, such as labels or positions, `[examples, ...]`.
         tokens_cut: number of tokens that each example lost to truncation, `[examples]`.
+        first_windows: index of the first example of each text, ascending, if texts that are too
+            long are several examples; None if every text is one.
 
     Attributes:
         ids: int32 `[tokens]`, the token ids of all sequences.
@@ -27,6 +29,7 @@ class Features:
         choices: as given.
         arrays: as given.
         tokens_cut: int32 `[examples]`, as given; zeros by default.
+        first_windows: int64 `[texts]`, as given; by default all examples.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Features:
         choices: int = 0,
         arrays: dict[str, np.ndarray] | None = None,
         tokens_cut: Sequence[int] | None = None,
+        first_windows: Sequence[int] | None = None,
     ):
         ids, segments, lengths = [], [], []
         for tokens, segment in sequences:
@@ -50,6 +54,8 @@ class Features:
         self.arrays = dict(arrays or {})
         cut = np.zeros(len(self)) if tokens_cut is None else tokens_cut
         self.tokens_cut = np.asarray(cut, np.int32)
+        first = range(len(self)) if first_windows is None else first_windows
+        self.first_windows = np.asarray(first, np.int64)
 
     def __len__(self) -> int:
         """Return the number of examples."""
@@ -59,6 +65,16 @@ class Features:
     def example_lengths(self) -> np.ndarray:
         """The length of the longest sequence of each example, int32 `[examples]`."""
         return self.lengths.reshape(-1, self.choices or 1).max(axis=1, initial=0)
+
+    @property
+    def windows_per_text(self) -> np.ndarray:
+        """The number of examples that each text is, int64 `[texts]`."""
+        return np.diff(self.first_windows, append=len(self))
+
+    @property
+    def texts_split(self) -> int:
+        """The number of texts that are several examples."""
+        return int((self.windows_per_text > 1).sum())
 
     def padded(self, length: int) -> dict[str, np.ndarray]:
         """Pad all sequences to one length.
@@ -83,10 +99,10 @@ class Features:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as arrays by name, to be written to a file."""
-        return self.inputs()
+        return {**self.inputs(), "first_windows": self.first_windows}
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Return arrays by name without those of subclasses, which the model does not read."""
+        """Return arrays by name without those that the model does not read."""
         return {
             "ids": self.ids,
             "segments": self.segments,
@@ -103,6 +119,8 @@ class Features:
         features = cls([], pad_id, choices)
         features.ids, features.segments = arrays["ids"], arrays["segments"]
         features.lengths, features.tokens_cut = arrays["lengths"], arrays["tokens_cut"]
+        # Files of earlier versions contain no windows.
+        features.first_windows = arrays.get("first_windows", np.arange(len(features)))
         features.arrays = {
             name.removeprefix("arrays/"): value
             for name, value in arrays.items()

@@ -167,7 +167,8 @@ class TaskModel(TextModel, Generic[Task]):
         """Return what the model computes for examples, in their order."""
         task = self._known_task()
         length = task.options.max_seq_length
-        return self._predict(examples.features, task.outputs, batch_size, length)
+        outputs = self._predict(examples.features, task.outputs, batch_size, length)
+        return task.per_example(examples, outputs)
 
     def _score(self, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
         """Return the results for labeled examples, as in `eval_results.txt`."""
@@ -201,8 +202,9 @@ class TaskModel(TextModel, Generic[Task]):
         if given.warmup_proportion is None and isinstance(given.optimizer, str):
             given = dataclasses.replace(given, warmup_proportion=self.warmup_proportion)
         task = self._known_task()
-        train = self._set("train", examples).features
-        options = given.options(task.options, len(examples))
+        train_set = self._set("train", examples)
+        train = train_set.features
+        options = given.options(task.options, task.epoch_size(train_set))
         length, size, steps = (
             options.max_seq_length,
             options.train_batch_size,

@@ -11,6 +11,7 @@ import tensorflow as tf
 from scipy.special import softmax
 
 from albert_tf.errors import InputError
+from albert_tf.export import graph_packing
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.adjacent_files import AdjacentFiles
@@ -19,9 +20,9 @@ from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.task_kinds import kind_of
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
+from albert_tf.tasks.classification.encoding import combined, featurize
 from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import TARGETS
-from albert_tf.tasks.classification.task import featurize
 from albert_tf.tasks.multiple_choice import task as multiple_choice
 from albert_tf.tasks.multiple_choice.export import filled
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
@@ -31,7 +32,7 @@ from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
 from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.windows import make_windows
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers import Tokenizer, packing
 from tests.conftest import slow
 from tests.support.models import random_model
 from tests.support.served import (
@@ -89,10 +90,10 @@ def padded(features, length=LONGEST):
 
 
 def expected_logits(trained, firsts, seconds=None, length=16):
-    pairs = seconds or [None] * len(firsts)
+    pairs, long_texts = seconds or [None] * len(firsts), trained.settings.long_texts
     examples = [Example("", *pair, None) for pair in zip(firsts, pairs, strict=True)]
-    features = featurize(examples, trained.tokenizer, length)
-    return trained.model(padded(features))["logits"].numpy()
+    features = featurize(examples, trained.tokenizer, length, long_texts)
+    return combined(trained.model(padded(features))["logits"].numpy(), features, long_texts)
 
 
 def test_a_classifier_gives_the_probabilities_of_the_program(exported):
@@ -132,13 +133,14 @@ def test_concurrent_requests_get_the_answers_of_single_ones(exported):
 
 
 @pytest.mark.parametrize(
-    ("kind", "outputs"),
-    [pytest.param("regression", 1, marks=pytest.mark.slow), ("multi_label", 3)],
+    ("kind", "outputs", "long_texts"),
+    [*slow(("regression", 1, "windows_max")), ("multi_label", 3, "windows")],
 )
-def test_numbers_and_several_labels(trained, kind, outputs):
-    given = trained("classifier", ClassificationSettings(kind, False, max_seq_length=16), outputs)
+def test_numbers_and_several_labels(trained, kind, outputs, long_texts):
+    settings = ClassificationSettings(kind, False, long_texts, max_seq_length=16)
+    given = trained("classifier", settings, outputs)
     served = signature_of(given)
-    lines = texts(30, 12)
+    lines = texts(30, 40)
     logits = expected_logits(given, lines)
     target = TARGETS[kind](ClassificationDataset("table", {}, label_separator="|"), LABELS)
     answer = served(text=tf.constant(lines))
@@ -150,6 +152,14 @@ def test_numbers_and_several_labels(trained, kind, outputs):
     np.testing.assert_allclose(answer["probabilities"], target.values(logits), atol=1e-6)
     chosen = ["|".join(np.array(LABELS)[row]) for row in answer["chosen"].numpy()]
     assert chosen == target.decode(logits)
+
+
+def test_long_texts_keep_the_ends_that_they_keep_in_python():
+    ids = [np.arange(length, dtype=np.int32) for length in range(15)]
+    for length in range(1, 14):
+        found = graph_packing.keep_ends(tf.ragged.constant(ids, dtype=tf.int32), length)
+        expected = [packing.keep_ends(each, length).tolist() for each in ids]
+        assert found.to_list() == expected
 
 
 @pytest.mark.parametrize(("race", "blank"), [(True, RACE_BLANK), (False, BLANK)])

@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
 from albert_tf.export.preprocessor import HUB_NAMES, TEXTS, Preprocessor
 from albert_tf.tasks.classification.datasets import Example
-from albert_tf.tasks.classification.task import featurize
+from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
 from tests.support import references

@@ -95,7 +95,7 @@ def test_everything_in_one_page(options, examples, tmp_path):
     for title in ("Loss", "Training accuracy", "Evaluation", "Learning rate"):
         assert title in page.text
     assert sum(name == "svg" for name in (name for name, _ in page.elements)) == 4
-    assert "eval one 3 2 7 9 9" in page.text
+    assert "eval one 3 2 (66.7%) 3 7 9 9" in page.text
     assert "'--data_dir=some data'" in page.text
     for name, version in versions():
         assert f"{name} {version}" in page.text

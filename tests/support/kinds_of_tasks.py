@@ -99,10 +99,10 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
     if pairs:
         inputs["text_pair"] = texts[1:] + texts[:1]
         examples, options = [*zip(*inputs.values(), strict=True)], {"text_pair_column": "text_pair"}
-    columns = {**inputs, "label": labels}
-    values = zip(*columns.values(), strict=True)
-    rows = (dict(zip(columns, row, strict=True)) for row in values)
-    file = _write_lines(folder / "texts.jsonl", rows)
+    names = (*inputs, "label")
+    rows = zip(*inputs.values(), labels, strict=True)
+    lines = (dict(zip(names, row, strict=True)) for row in rows)
+    file = _write_lines(folder / "texts.jsonl", lines)
 
     def written(out: pathlib.Path) -> list[dict]:
         names = json.loads((out / "labels.json").read_text())
@@ -114,7 +114,9 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
 
     files = dict.fromkeys(("train_file", "eval_file", "predict_file"), file) | options
     fit = {"class_weights": "balanced"} if pairs else {}
-    return Case(classification.KIND, {}, files | fit, (examples, labels), inputs, written, fit=fit)
+    settings = {"long_texts": "head_tail" if pairs else "windows"}
+    columns = examples, labels
+    return Case(classification.KIND, settings, files | fit, columns, inputs, written, fit=fit)
 
 
 def _question_answering(folder: pathlib.Path, version_2: bool) -> Case:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification.datasets import Example
-from albert_tf.tasks.classification.task import featurize
+from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer, packing
 from tests.support import references
 from tests.support.models import letters
@@ -49,6 +51,46 @@ def test_a_pair_loses_tokens_one_by_one_from_the_longer_text(first, second, leng
     while len(first) + len(second) > length - 3:
         (first if len(first) > len(second) else second).pop()
     assert (shorter.tolist(), others.tolist()) == (first, second)
+
+
+LONG_TEXTS = ("head", "head_tail", "windows", "windows_max")
+
+
+@given(tokens=st.integers(0, 60), length=st.integers(5, 20))
+def test_of_long_texts_the_end_or_the_middle_or_nothing_is_lost(tokens, length):
+    ids = np.arange(10, 10 + tokens).tolist()
+    tokenizer = SimpleNamespace(
+        encode_batch=lambda texts: [np.array(ids, np.int32) for _ in texts],
+        cls_id=2, sep_id=3, pad_id=0,
+    )  # fmt: skip
+    read = {}
+    for how in LONG_TEXTS:
+        features = featurize([Example("", "", None, None)] * 2, tokenizer, length, how)
+        rows = np.split(features.ids, np.cumsum(features.lengths)[:-1])
+        count = features.windows_per_text[1]
+        assert features.first_windows.tolist() == [0, count]
+        assert {(len(row) <= length, row[0], row[-1]) for row in rows} == {(True, 2, 3)}
+        read[how] = [row[1:-1].tolist() for row in rows[count:]]
+        lost = tokens - len({token for row in read[how] for token in row})
+        assert features.tokens_cut.sum() == 2 * lost
+        assert features.texts_split == 2 * (count > 1)
+    room = length - 2
+    if tokens <= room:
+        assert all(rows == [ids] for rows in read.values())
+        return
+    assert read["head"] == [ids[:room]]
+    first = -(-room // 4)
+    assert read["head_tail"] == [ids[:first] + ids[first - room :]]
+    starts = [row[0] for row in read["windows"]]
+    assert np.diff(starts).max() <= room // 2, "they overlap"
+    assert all(row == ids[row[0] - 10 :][:room] for row in read["windows"])
+    assert (starts[0], read["windows"][-1][-1]) == (10, ids[-1])
+    assert read["windows_max"] == read["windows"]
+
+
+def test_of_512_tokens_a_text_has_those_of_the_paper():
+    kept = packing.keep_ends(np.arange(1000), 512 - 2)
+    assert kept.tolist() == [*range(128), *range(1000 - 382, 1000)]
 
 
 @settings(deadline=None, max_examples=30)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from albert_tf import original_flags
+from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option, seed_option
@@ -14,6 +15,23 @@ from albert_tf.tasks.classification import KIND
 
 # What a classifier reads, without and with pairs; for errors.
 TEXTS = ("single texts", "pairs of texts")
+
+# How texts that are longer than `max_seq_length` are read.
+LongTexts = Literal["head", "head_tail", "windows", "windows_max"]
+
+
+def in_windows(long_texts: str | None) -> bool:
+    """Return whether a long text is several sequences, whose logits are combined."""
+    return long_texts in ("windows", "windows_max")
+
+
+def check_long_texts(long_texts: str | None, pairs: bool) -> None:
+    """Raise InputError if pairs of texts cannot be read so."""
+    if pairs and in_windows(long_texts):
+        raise InputError(
+            f"`long_texts`={long_texts}: windows are of single texts; for pairs of texts, use head "
+            "or head_tail"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +41,12 @@ class ClassificationSettings(TaskSettings):
     Attributes:
         kind: "classification", "regression" or "multi_label".
         pairs: whether it was trained on pairs of texts; None if unknown.
+        long_texts: as for `ClassificationOptions`.
     """
 
     kind: Literal["classification", "regression", "multi_label"] = "classification"
     pairs: bool | None = None
+    long_texts: LongTexts = "head"
 
     @property
     def min_length(self) -> int:
@@ -42,7 +62,7 @@ class ClassificationOptions(FineTuningOptions):
     original = original_flags.CLASSIFIER
     inherited: ClassVar[Mapping[str, Any]] = {
         "task_name": "table",
-        **ClassificationSettings.defaults(),
+        **ClassificationSettings.defaults("long_texts"),
         "header": True,
         "text_column": None,
         "text_pair_column": None,
@@ -51,6 +71,7 @@ class ClassificationOptions(FineTuningOptions):
         "regression": False,
         "multi_label": False,
     }
+    lengths: ClassVar[tuple[str, ...]] = ("max_seq_length", "long_texts")
 
     task_name: str = option(
         None,
@@ -131,6 +152,14 @@ class ClassificationOptions(FineTuningOptions):
         "With --multi_label: separates the labels of a row; by default as when the model in "
         "--output_dir was trained, else a comma.",
     )
+    long_texts: str = option(
+        None,
+        "How texts longer than --max_seq_length are read: head keeps their beginning; head_tail "
+        "the first quarter of the length from the beginning, the rest from the end; windows reads "
+        "parts that overlap by half and takes the mean of their logits, windows_max the maximum. "
+        "By default as when the model in --output_dir was trained, else head.",
+        choices=get_args(LongTexts),
+    )
     class_weights: str | None = option(
         None,
         "Weights of the labels in the training loss: balanced, which gives all labels the same "
@@ -147,7 +176,7 @@ class ClassificationOptions(FineTuningOptions):
         """As of the base class: those of tables only if the rows are in tables."""
         files = (self.train_file, self.eval_file, self.predict_file, self.class_files)
         if values.get("task_name") not in (None, "table") and (self.streams or not any(files)):
-            return {n: values[n] for n in ("task_name", "max_seq_length") if n in values}
+            return {n: values[n] for n in ("task_name", *self.lengths) if n in values}
         values = {name: value for name, value in values.items() if name != "task_name"}
         kind = values.get("kind")
         if kind and not (self.regression or self.multi_label):

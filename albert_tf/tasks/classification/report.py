@@ -35,6 +35,7 @@ def class_sections(
     probabilities: np.ndarray,
     lengths: np.ndarray,
     intervals: Mapping[str, Interval],
+    unit: str = "tokens",
 ) -> list[Section]:
     """Return confusions, results by label and by length, calibration, and the worst errors.
 
@@ -43,8 +44,9 @@ def class_sections(
         labels: by id.
         label_ids: `[examples]`.
         probabilities: `[examples, labels]`.
-        lengths: `[examples]`, tokens.
+        lengths: `[examples]`.
         intervals: of the results.
+        unit: of the lengths.
     """
     predicted = probabilities.argmax(axis=-1)
     confused = metrics.confusion_matrix(label_ids, predicted, labels=np.arange(len(labels)))
@@ -66,7 +68,7 @@ def class_sections(
         cells.setdefault(cell, []).append(row)
     return [
         Section("Labels", tables=tables, intervals=intervals),
-        *by_length(lengths, predicted == label_ids),
+        *by_length(lengths, predicted == label_ids, unit=unit),
         calibration(probabilities.max(axis=-1), predicted == label_ids),
         _errors_by_cell(cells, len(texts)),
     ]

@@ -17,7 +17,7 @@ from albert_tf.tasks.classification.datasets import (
     TableFile,
 )
 from albert_tf.tasks.classification.glue.tasks import GLUE
-from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.classification.options import ClassificationOptions, check_long_texts
 
 PUBLISHED = GLUE | CLUE
 
@@ -53,14 +53,16 @@ def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
         )
     if options.submission and (name == "table" or not options.do_predict):
         raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
+    dataset = table_dataset(options) if name == "table" else PUBLISHED[name]
+    check_long_texts(options.long_texts, dataset.pairs)
     if name == "table":
-        return table_dataset(options)
+        return dataset
     for option in _TABLE_OPTIONS:
         if getattr(options, option) and not (option == "predict_file" and options.streams):
             raise InputError(
                 f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
             )
-    return PUBLISHED[name].located(options.data_dir, options.splits())
+    return dataset.located(options.data_dir, options.splits())
 
 
 def _plain(name: str) -> str:

@@ -133,6 +133,10 @@ class Target(abc.ABC):
             return self._unlabeled_sections(report, logits)
         predicted = self.predicted(logits)
         intervals = intervals_of(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
+        features, unit = examples.features, "tokens"
+        lengths = features.example_lengths
+        if features.texts_split:
+            lengths, unit = features.windows_per_text, "windows"
         losses = self.losses(truth, logits).reshape(len(truth), -1).mean(axis=-1)
         intervals["eval_loss"] = bootstrap_mean(losses)
         return self._labeled_sections(
@@ -141,7 +145,7 @@ class Target(abc.ABC):
             truth,
             logits,
             {f"{name}{suffix}": interval for name, interval in intervals.items()},
-            examples.features.example_lengths,
+            (lengths, unit),
         )
 
     @abc.abstractmethod
@@ -223,7 +227,8 @@ class OneLabel(Target):
 
     def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
         values = self.values(logits)
-        return report.class_sections(texts, self.labels, truth, values, lengths, intervals)
+        lengths, unit = lengths
+        return report.class_sections(texts, self.labels, truth, values, lengths, intervals, unit)
 
     def _unlabeled_sections(self, report, logits):
         assigned = np.eye(self.outputs)[self.predicted(logits)]

@@ -29,6 +29,7 @@ from albert_tf.tasks.classification.datasets import (
     Example,
     RowSet,
 )
+from albert_tf.tasks.classification.encoding import combined, featurize
 from albert_tf.tasks.classification.options import (
     TEXTS,
     ClassificationOptions,
@@ -37,7 +38,7 @@ from albert_tf.tasks.classification.options import (
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, hold_out
 from albert_tf.tasks.classification.targets import TARGETS, Target
-from albert_tf.tokenizers import Tokenizer, packing
+from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -203,15 +204,28 @@ class ClassificationTask(FineTuningTask):
     def encode(self, split: str, examples: Sequence[Example]) -> Features:
         texts = [(example.text, example.text_pair) for example in examples]
         length = self.options.max_seq_length
-        make = functools.partial(featurize, examples, self.tokenizer, length)
+        long_texts = self.options.long_texts
+        make = functools.partial(featurize, examples, self.tokenizer, length, long_texts)
         features = self.cached(split, "text and pair", texts, Features, make)
         if split != "predict":
-            labels = self.target.encode(examples)
+            labels = np.repeat(self.target.encode(examples), features.windows_per_text, axis=0)
             features.arrays[self.target.feature] = labels
         if split == "train" and self._class_weights is not None:
             weights = class_weights(self._class_weights, self.target.labels, labels)
             features.arrays["example_weights"] = weights[labels]
         return features
+
+    def epoch_size(self, examples: ExampleSet) -> int:
+        return len(examples.features)
+
+    def per_example(self, examples: ExampleSet, outputs: Outputs) -> Outputs:
+        features, long_texts = examples.features, self.options.long_texts
+        return {"logits": combined(outputs["logits"], features, long_texts)}
+
+    def _truth(self, examples: ExampleSet) -> np.ndarray:
+        """Return the labels of the texts, as numbers."""
+        features = examples.features
+        return features.arrays[self.target.feature][features.first_windows]
 
     def texts(self, examples: Sequence[Example]) -> Iterator[str]:
         for example in examples:
@@ -238,23 +252,24 @@ class ClassificationTask(FineTuningTask):
         return self.target.adjacent_files(
             pairs=self.dataset.pairs,
             max_seq_length=self.options.max_seq_length,
+            long_texts=self.options.long_texts,
             label_separator=self.dataset.label_separator,
             **self.dataset.record,
         )
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        truth = examples.features.arrays[self.target.feature]
+        truth = self._truth(examples)
         scores = self.target.score(truth, outputs["logits"])
         suffix = self._row_sets[examples.name].suffix
         return {f"{name}{suffix}": value for name, value in scores.items()}
 
     def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
-        if len(np.unique(examples.features.arrays[self.target.feature], axis=0)) < 2:
+        if len(np.unique(self._truth(examples), axis=0)) < 2:
             return None
         return self.target.collapse(outputs["logits"])
 
     def baseline(self, examples: ExampleSet) -> Baseline:
-        truth = examples.features.arrays[self.target.feature]
+        truth = self._truth(examples)
         answer, logits = self.target.baseline(truth)
         return Baseline(answer, self.score(examples, {"logits": logits}))
 
@@ -291,7 +306,8 @@ class ClassificationTask(FineTuningTask):
                 logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        truth = examples.features.arrays.get(self.target.feature)
+        labeled = self.target.feature in examples.features.arrays
+        truth = self._truth(examples) if labeled else None
         suffix = self._row_sets[examples.name].suffix
         return self.target.report_sections(examples, truth, outputs["logits"], suffix)
 
@@ -316,39 +332,3 @@ def _short(value: float) -> str:
 def _write_columns(path: str, header: tuple[str, str], ids: list[str], values: list[str]) -> None:
     lines = ("\t".join(row) for row in (header, *zip(ids, values, strict=True)))
     write_text(path, "".join(f"{line}\n" for line in lines))
-
-
-def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
-    """Encode texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
-
-    A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
-    original's `_truncate_seq_pair`.
-
-    Args:
-        examples: all with pairs of texts, or all without.
-        tokenizer: of the model.
-        max_seq_length: maximum tokens of an example, special symbols included.
-
-    Raises:
-        InputError: If `max_seq_length` leaves no room for a text.
-    """
-    if max_seq_length < packing.MIN_LENGTH:
-        raise InputError(
-            f"`max_seq_length`={max_seq_length}: must be at least {packing.MIN_LENGTH}"
-        )
-    texts = tokenizer.encode_batch([example.text for example in examples])
-    pairs: list[np.ndarray | None] = [None] * len(texts)
-    if examples[0].text_pair is not None:
-        pairs = [*tokenizer.encode_batch([example.text_pair or "" for example in examples])]
-    sequences = []
-    dropped = []
-    for text, pair in zip(texts, pairs, strict=True):
-        first, second = packing.truncate(text, pair, max_seq_length)
-        ids = packing.join(first, second, tokenizer.cls_id, tokenizer.sep_id)
-        sequences.append((ids, packing.segment_ids(first, second)))
-        dropped.append(_length(text, pair) - _length(first, second))
-    return Features(sequences, tokenizer.pad_id, tokens_cut=dropped)
-
-
-def _length(text: np.ndarray, pair: np.ndarray | None) -> int:
-    return len(text) + (0 if pair is None else len(pair))

@@ -45,7 +45,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
     name the outputs of weights that only number them; `target`: "classification" (one label),
     "multi_label" (any number of labels) or "regression" (a number), by default as recorded next to
     the weights, else "classification"; the `seed` of a new head; and options of run_classifier.py:
-    `max_seq_length`, `albert_dropout`, `classifier_dropout`.
+    `max_seq_length`, `long_texts`, `albert_dropout`, `classifier_dropout`.
 
     Attributes:
         task: the `ClassificationTask` behind it; None until the labels are known.
@@ -62,6 +62,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
     """
 
     kind = KIND
+    settings = (*TaskModel.settings, "long_texts")
     _options: ClassificationOptions
 
     # What is predicted, whether for pairs (None: for either), and the labels as the user wrote

@@ -117,8 +117,9 @@ class Windows(Features):
         questions_truncated: int,
         answers_in_no_window: int,
         skipped: list[SquadQuestion],
+        first_windows: list[int],
     ):
-        super().__init__(sequences, pad_id, arrays=arrays)
+        super().__init__(sequences, pad_id, arrays=arrays, first_windows=first_windows)
         self.windows = windows
         self.questions_truncated = questions_truncated
         self.answers_in_no_window = answers_in_no_window
@@ -147,7 +148,8 @@ def make_windows(
     # Questions on the same context are next to each other.
     encode = functools.lru_cache(maxsize=64)(tokenizer.encode_with_offsets)
     encoded = tokenizer.encode_batch([question.text for question in questions])
-    windows, sequences, positions, skipped, truncated, lost = [], [], [], [], 0, 0
+    windows: list[Window] = []
+    sequences, positions, first_windows, skipped, truncated, lost = [], [], [], [], 0, 0
     for number, (question, query) in enumerate(zip(questions, encoded, strict=True)):
         ids, offsets = encode(question.context)
         answer = answers[number] if answers is not None else None
@@ -160,6 +162,7 @@ def make_windows(
         parts = parts_of(len(ids), max_seq_length - len(start) - 1, doc_stride)
         best = max_context(parts, len(ids))
         found = False
+        first_windows.append(len(windows))
         for place, (first, length) in enumerate(parts):
             part = slice(first, first + length)
             sequence = [*start, *ids[part], tokenizer.sep_id]
@@ -180,7 +183,8 @@ def make_windows(
             "end_positions": ends,
             "is_impossible": (starts == 0).astype(np.int32),
         }
-    return Windows(sequences, tokenizer.pad_id, arrays, windows, truncated, lost, skipped)
+    pad_id = tokenizer.pad_id
+    return Windows(sequences, pad_id, arrays, windows, truncated, lost, skipped, first_windows)
 
 
 def list_skipped(source: str, total: int, questions: Sequence[SquadQuestion], reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.export.graph_characters import lower_bound
-from albert_tf.export.graph_packing import Symbols, packed, slices
+from albert_tf.export.graph_packing import Symbols, packed, windows
 
 _FAR = 1 << 60
 
@@ -63,20 +63,16 @@ def make_windows(words: EncodedWords, symbols: Symbols, max_seq_length: int) -> 
         symbols: ids of the special symbols.
         max_seq_length: maximum number of tokens in a window.
     """
-    room, step = max_seq_length - 2, max((max_seq_length - 2) // 2, 1)
-    tokens = words.ids.row_lengths()
-    last = tf.maximum(tokens - room, 0)
-    counts = (last + step - 1) // step + 1
-    text = tf.repeat(tf.range(words.ids.nrows()), counts)
-    start = tf.minimum(tf.ragged.range(counts).flat_values * step, tf.gather(last, text))
-    length = tf.minimum(tf.gather(tokens, text) - start, room)
-    features = packed(slices(words.ids, text, start, length), None, symbols)
+    room = max_seq_length - 2
+    text, start, parts = windows(words.ids, room)
+    features = packed(parts, None, symbols)
 
     token = _first_tokens(words)
     own = token >= 0
     # A word is in the window with the nearest middle. Middles are doubled, to be whole numbers, and
     # ascend over all texts.
-    beyond = 2 * tf.reduce_max(tf.concat([tokens, [0]], 0)) + 2 * max_seq_length
+    longest = tf.reduce_max(tf.concat([words.ids.row_lengths(), [0]], 0))
+    beyond = 2 * longest + 2 * max_seq_length
     between = text[1:] == text[:-1]
     middle = start[1:] + start[:-1] + room - 1 + text[1:] * beyond
     row = tf.cast(

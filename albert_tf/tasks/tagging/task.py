@@ -195,13 +195,6 @@ class TaggingTask(FineTuningTask):
         length = self.options.max_seq_length
         make = functools.partial(make_windows, texts, self.tokenizer, length)
         windows = self.cached(split, "tagging", texts, TagWindows, make)
-        if windows.texts_split:
-            logger.info(
-                "%s: %s texts longer than %d tokens, split into windows",
-                split,
-                f"{windows.texts_split:,}",
-                length,
-            )
         if split != "predict":
             windows.label(self._label_ids(examples), length)
         return windows

@@ -17,6 +17,7 @@ from albert_tf.modeling.losses import NO_LABEL
 from albert_tf.tasks.tagging.entities import Entity, chunks
 from albert_tf.tasks.tagging.tags import OUTSIDE, continued
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.packing import window_starts
 from albert_tf.tokenizers.words import split_words
 
 # What a model was trained on: words, or raw texts.
@@ -57,25 +58,18 @@ class TagWindows(Features):
         places: int `[words of all texts, 2]`, the window and the position in it where each word is
             predicted; -1 for a word that has no token of its own.
         counts: int `[texts]`, numbers of words.
-        first_windows: int `[texts]`, the first window of each text.
-        texts_split: number of texts that need several windows.
     """
 
     places: np.ndarray
     counts: np.ndarray
-    first_windows: np.ndarray
-    texts_split: int
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        names = ("places", "first_windows", "counts", "texts_split")
-        return {**super().to_arrays(), **{name: np.array(getattr(self, name)) for name in names}}
+        return {**super().to_arrays(), "places": self.places, "counts": self.counts}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
         windows = super().from_arrays(arrays)
         windows.places, windows.counts = arrays["places"], arrays["counts"]
-        windows.first_windows = arrays["first_windows"]
-        windows.texts_split = int(arrays["texts_split"])
         return windows
 
     def label(self, label_ids: Sequence[int], max_seq_length: int) -> None:
@@ -164,11 +158,10 @@ def make_windows(
     """
     room = max_seq_length - 2
     sequences: list[tuple[np.ndarray, np.ndarray]] = []
-    places, first_windows, texts_split = [], [], 0
+    places, first_windows = [], []
     for text, words in texts:
         ids, offsets = tokenizer.encode_with_offsets(text)
         starts = window_starts(len(ids), room)
-        texts_split += len(starts) > 1
         tokens = first_tokens(words, offsets)
         window = nearest_window(tokens, starts, room)
         rows_and_positions = [window + len(sequences), tokens - starts[window] + 1]
@@ -178,11 +171,9 @@ def make_windows(
             part = ids[start : start + room]
             sequence = np.array([tokenizer.cls_id, *part, tokenizer.sep_id], np.int32)
             sequences.append((sequence, np.zeros(len(sequence), np.int8)))
-    windows = TagWindows(sequences, tokenizer.pad_id)  # type: ignore[arg-type]
+    windows = TagWindows(sequences, tokenizer.pad_id, first_windows=first_windows)
     windows.places = np.concatenate([np.zeros((0, 2), np.int64), *places])
-    windows.first_windows = np.array(first_windows, np.int64)
     windows.counts = np.array([len(words) for _, words in texts], np.int64)
-    windows.texts_split = texts_split
     return windows
 
 
@@ -203,20 +194,6 @@ def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.nd
         if token < len(visible) and token_starts[token] < end:
             tokens[number], free = visible[token], token + 1
     return tokens
-
-
-def window_starts(tokens: int, room: int) -> np.ndarray:
-    """Return the first token of each window of a text, int `[windows]`.
-
-    Windows overlap by half; the last one ends where the text ends.
-
-    Args:
-        tokens: of the text; 0 gives one empty window.
-        room: maximum tokens of a window.
-    """
-    last = max(tokens - room, 0)
-    starts = np.arange(0, last, max(room // 2, 1))
-    return np.append(starts, last)
 
 
 def nearest_window(tokens: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:

@@ -42,9 +42,9 @@ from albert_tf.tasks.tagging.windows import (
     nearest_window,
     predict_tags,
     raw_words,
-    window_starts,
 )
 from albert_tf.tokenizers.normalization import Normalization
+from albert_tf.tokenizers.packing import window_starts
 from albert_tf.tokenizers.words import split_words
 from tests.conftest import GOLDEN
 

@@ -1,0 +1,80 @@
+"""Encodes texts and pairs for classification, and combines what a model says of long texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.input.examples import Features
+from albert_tf.tasks.classification.datasets import Example
+from albert_tf.tasks.classification.options import check_long_texts, in_windows
+from albert_tf.tokenizers import Tokenizer, packing
+
+
+def featurize(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    long_texts: str = "head",
+) -> Features:
+    """Encode texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
+
+    Of a pair that is too long, the longer text loses tokens first, as in the original's
+    `_truncate_seq_pair`.
+
+    Args:
+        examples: all with pairs of texts, or all without.
+        tokenizer: of the model.
+        max_seq_length: maximum tokens of an example, special symbols included.
+        long_texts: how longer texts are read, as for `ClassificationOptions`.
+
+    Raises:
+        InputError: If `max_seq_length` leaves no room for a text, or pairs would be windows.
+    """
+    if max_seq_length < packing.MIN_LENGTH:
+        raise InputError(
+            f"`max_seq_length`={max_seq_length}: must be at least {packing.MIN_LENGTH}"
+        )
+    texts = tokenizer.encode_batch([example.text for example in examples])
+    pairs: list[np.ndarray | None] = [None] * len(texts)
+    if examples[0].text_pair is not None:
+        check_long_texts(long_texts, pairs=True)
+        pairs = [*tokenizer.encode_batch([example.text_pair or "" for example in examples])]
+    shorten = packing.keep_ends if long_texts == "head_tail" else packing.keep_start
+    parts: list[tuple[np.ndarray, np.ndarray | None]] = []
+    dropped, first_windows = [], []
+    room = max_seq_length - 2
+    for text, pair in zip(texts, pairs, strict=True):
+        first_windows.append(len(parts))
+        if in_windows(long_texts):
+            starts = packing.window_starts(len(text), room)
+            parts += [(text[start : start + room], None) for start in starts]
+            dropped += [0] * len(starts)
+        else:
+            parts.append(packing.truncate(text, pair, max_seq_length, shorten))
+            dropped.append(_length(text, pair) - _length(*parts[-1]))
+    sequences = [
+        (packing.join(*part, tokenizer.cls_id, tokenizer.sep_id), packing.segment_ids(*part))
+        for part in parts
+    ]
+    return Features(sequences, tokenizer.pad_id, tokens_cut=dropped, first_windows=first_windows)
+
+
+def combined(logits: np.ndarray, features: Features, long_texts: str) -> np.ndarray:
+    """Return the logits of texts, `[texts, outputs]`: of their windows the mean or the maximum.
+
+    Args:
+        logits: `[windows, outputs]`.
+        features: the windows.
+        long_texts: how they were made.
+    """
+    first = features.first_windows
+    if long_texts == "windows_max":
+        return np.maximum.reduceat(logits, first)
+    return np.add.reduceat(logits, first) / features.windows_per_text[:, None].astype(logits.dtype)
+
+
+def _length(text: np.ndarray, pair: np.ndarray | None) -> int:
+    return len(text) + (0 if pair is None else len(pair))
