@@ -19,6 +19,7 @@ import numpy as np
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import make_folder
+from albert_tf.finetuning.cross_validation import cross_validate
 from albert_tf.finetuning.early_checks import check_early, evaluates_weights, member_options
 from albert_tf.finetuning.ensemble import Member, check_alike, evaluate_ensemble
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
@@ -57,7 +58,7 @@ logger = logging.getLogger(__name__)
 # What programs write to `output_dir`, besides checkpoints and what describes the model.
 _RESULTS = re.compile(
     r"(predictions|nbest_predictions|null_odds|test_results|eval_results|checkpoint_scores|grid|"
-    r"ensemble|metrics|evaluations|seeds|finished|report|predict_results)\b.*"
+    r"ensemble|folds|metrics|evaluations|seeds|finished|report|predict_results)\b.*"
 )
 
 # In which unknown characters are looked for, and of which unknown tokens are measured; each takes
@@ -74,7 +75,7 @@ def fine_tune(options: FineTuningOptions, create_task: CreateTask) -> None:
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`
     the task's predictions; and with either a report. Several runs (`seeds`, `learning_rates`,
     `train_batch_sizes`) leave these in folders of their own, and a comparison. An `ensemble` is
-    evaluated and predicts as `evaluate_ensemble` describes.
+    evaluated and predicts as `evaluate_ensemble` describes, and `folds` as `cross_validate`.
 
     Args:
         options: of the program.
@@ -105,12 +106,17 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
         for variant in variants:
             variant.check_steps()
             micro_batches(variant, engine)
-        if engine.workers.count > 1 and (len(variants) > 1 or options.streams):
+        train = context.of_split("train")
+        folds = context.task.folds(train[0].examples) if train else ()
+        if engine.workers.count > 1 and (len(variants) > 1 or folds or options.streams):
             raise InputError(
                 "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
                 "single machine"
             )
         with training_folder(options, engine):
+            if folds:
+                cross_validate(options, context, folds)
+                return
             if len(variants) > 1:
                 run = _run_all(options, variants, context)
             else:

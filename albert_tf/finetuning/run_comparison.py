@@ -159,10 +159,10 @@ def compare_runs(folder: str, records: list[RunRecord], metric: str, several_see
     summary = _summary(records, metric)
     write_text(f"{folder}/{SEEDS_FILE}", _to_json(metric, records, summary, best))
     rows = [_row(record, metric) for record in records]
-    write_text(f"{folder}/{GRID_FILE}", _tsv(rows))
-    logger.info("%s", _aligned(rows))
+    write_text(f"{folder}/{GRID_FILE}", to_tsv(rows))
+    logger.info("%s", aligned(rows))
     if several_seeds:
-        logger.info("%s", _aligned(summary))
+        logger.info("%s", aligned(summary))
     value = best["results"][metric]
     logger.info("best run: %s, %s %.4f", best["folder"], metric, value)
     return records.index(best)
@@ -241,12 +241,13 @@ def _to_json(metric: str, records, summary, best: RunRecord) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _tsv(rows: list[dict[str, Any]]) -> str:
+def to_tsv(rows: list[dict[str, Any]]) -> str:
+    """Return a table for a file; every row has the keys of the first."""
     lines = [list(rows[0]), *([_text(value, 8) for value in row.values()] for row in rows)]
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
-def _aligned(rows: list[dict[str, Any]]) -> str:
+def aligned(rows: list[dict[str, Any]]) -> str:
     """Return a table for the console."""
     lines = [[_text(value, 4) for value in row.values()] for row in rows]
     return text_table(list(rows[0]), lines) + "\n"

@@ -49,7 +49,8 @@ def write_report(
     task: FineTuningTask,
     sets: Sequence[ExampleSet],
     reported: Sequence[tuple[ExampleSet, Outputs]],
-) -> None:
+    runs: Sequence[Section] = (),
+) -> dict[str, ResultRow]:
     """Write the report on what was evaluated or predicted into `output_dir`.
 
     Its name is `report.html`, with the results of `eval_results.txt`; or, for predictions alone,
@@ -60,6 +61,10 @@ def write_report(
         task: supplies sections.
         sets: all examples.
         reported: the evaluated or predicted sets, each with the model's outputs.
+        runs: sections on the runs that the outputs come from.
+
+    Returns:
+        The results by name.
     """
     folder = options.output_dir
     evaluated = any(examples.split == "eval" for examples, _ in reported)
@@ -87,6 +92,7 @@ def write_report(
             *_warnings(task, reported),
             *([results_section(rows)] if rows else []),
             *sections,
+            *runs,
             *_runs(folder),
             *(learned if options.do_train or evaluated else []),
             _data(options, sets),
@@ -97,6 +103,7 @@ def write_report(
     path = f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}"
     write_text(path, render(page))
     logger.info("report in %s", path)
+    return rows
 
 
 def _title(

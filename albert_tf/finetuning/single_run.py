@@ -66,6 +66,10 @@ class RunContext(NamedTuple):
         """Return the sets of a split."""
         return [examples for examples in self.sets if examples.split == split]
 
+    def count(self, split: str) -> int:
+        """Return number of examples of a split."""
+        return sum(len(each.examples) for each in self.of_split(split))
+
     @property
     def epoch_size(self) -> int:
         """The number of examples in an epoch; 0 without training."""

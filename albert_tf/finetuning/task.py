@@ -28,6 +28,8 @@ from albert_tf.tokenizers import Tokenizer
 logger = logging.getLogger(__name__)
 
 Outputs = dict[str, np.ndarray]
+# Numbers of the rows to train on, and of those to predict.
+Fold = tuple[np.ndarray, np.ndarray]
 FeaturesOfKind = TypeVar("FeaturesOfKind", bound=Features)
 
 # Scores of `--do_predict`, if the answers are known.
@@ -171,6 +173,14 @@ class FineTuningTask(abc.ABC):
     @abc.abstractmethod
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """Predictions as text, one line per example; arguments as for `score`."""
+
+    def folds(self, examples: Sequence[Any]) -> Sequence[Fold]:
+        """Return the folds of the training rows, for cross-validation; () for a run on all rows.
+
+        Raises:
+            InputError: If there are too few rows.
+        """
+        return ()
 
     def epoch_size(self, examples: ExampleSet) -> int:
         """Return how many examples an epoch of a training set has; by default those of `read`."""

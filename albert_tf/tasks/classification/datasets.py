@@ -136,7 +136,8 @@ class ClassificationDataset:
         label_separator: separates the labels of a row that has several.
         missing: split -> the error if it is needed and has no set.
         held_out: share of the training rows used for evaluation instead; 0: none.
-        held_out_seed: chooses these rows.
+        held_out_seed: chooses these rows, or the folds.
+        folds: number of folds of the training rows, for cross-validation; 0: none.
         record: options that the trained folder records, so that other rows are read alike.
         benchmark: that the data set belongs to, whose texts may be empty; None for own tables.
         folders: names of the folder in which the benchmark publishes the files.
@@ -156,6 +157,7 @@ class ClassificationDataset:
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     held_out: float = 0.0
     held_out_seed: int = 0
+    folds: int = 0
     record: dict[str, Any] = dataclasses.field(default_factory=dict)
     benchmark: str | None = None
     folders: tuple[str, ...] = ()

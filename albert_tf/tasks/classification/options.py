@@ -19,6 +19,12 @@ TEXTS = ("single texts", "pairs of texts")
 # How texts that are longer than `max_seq_length` are read.
 LongTexts = Literal["head", "head_tail", "windows", "windows_max"]
 
+# What `folds` leaves no choice of.
+_NOT_OF_FOLDS = (
+    *("eval_file", "test_size", "do_predict", "eval_every_steps", "eval_checkpoints"),
+    *("seeds", "learning_rates", "train_batch_sizes"),
+)
+
 
 def in_windows(long_texts: str | None) -> bool:
     """Return whether a long text is several sequences, whose logits are combined."""
@@ -170,7 +176,31 @@ class ClassificationOptions(FineTuningOptions):
     test_size: float = option(
         0.0, "Share of the training rows held out for evaluation; 0: none.", minimum=0, below=1
     )
-    test_seed: int = seed_option(0, "Seed that chooses the held-out rows.")
+    folds: int = option(
+        None,
+        "Cross-validation with this number of models: each is trained on all training rows but "
+        "those of its fold, and predicts these.",
+        minimum=2,
+        maximum=1000,
+    )
+    test_seed: int = seed_option(0, "Seed that chooses the held-out rows, or the folds.")
+
+    def check(self) -> None:
+        """As of the base class; also if options exclude `folds`."""
+        super().check()
+        if not self.folds:
+            return
+        if not self.do_train:
+            raise InputError(f"`folds`={self.folds}: needs `do_train`")
+        for field in dataclasses.fields(self):
+            if field.name in _NOT_OF_FOLDS and getattr(self, field.name) != field.default:
+                raise InputError(
+                    f"`{field.name}`: cannot be combined with `folds`, which scores every training "
+                    "row by a model that did not see it, after its last step"
+                )
+
+    def splits(self) -> tuple[str, ...]:
+        return ("train",) if self.folds else super().splits()
 
     def recorded(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """As of the base class: those of tables only if the rows are in tables."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from albert_tf.tasks.classification.datasets import (
 )
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, check_long_texts
+
+if TYPE_CHECKING:
+    from albert_tf.finetuning.task import Fold
 
 PUBLISHED = GLUE | CLUE
 
@@ -35,6 +39,7 @@ _TABLE_OPTIONS = (
     "regression",
     "multi_label",
     "test_size",
+    "folds",
 )
 
 
@@ -104,6 +109,7 @@ def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
         },
         held_out=options.test_size,
         held_out_seed=options.test_seed,
+        folds=options.folds or 0,
         record=_record(options, columns),
     )
 
@@ -188,9 +194,8 @@ def hold_out(
     stratify = labels if dataset.target == "classification" else None
     groups = 1
     if stratify:
-        names, counts = np.unique(labels, return_counts=True)
-        groups, rarest = len(names), str(names[counts.argmin()])
-        if counts.min() < 2:
+        rarest, rows, groups = _rarest(labels)
+        if rows < 2:
             raise InputError(
                 f"`test_size`={dataset.held_out}: label {rarest!r} has only one row, which cannot "
                 "serve both training and evaluation"
@@ -210,3 +215,34 @@ def hold_out(
         stratify=stratify,
     )
     return [examples[row] for row in sorted(train)], [examples[row] for row in sorted(held_out)]
+
+
+def _rarest(labels: Sequence[str]) -> tuple[str, int, int]:
+    """Return the label with the fewest rows, their number, and the number of labels."""
+    names, counts = np.unique(labels, return_counts=True)
+    return str(names[counts.argmin()]), int(counts.min()), len(names)
+
+
+def fold_rows(dataset: ClassificationDataset, examples: Sequence[Example]) -> list[Fold]:
+    """Return the folds of the training rows: those to train on, and those to predict.
+
+    Every label has the same share in all folds, as closely as whole rows allow.
+
+    Raises:
+        InputError: If there are fewer rows, or rows of a label, than folds.
+    """
+    labels = [str(example.label) for example in examples]
+    one_label = dataset.target == "classification"
+    rows, of_what = len(labels), ""
+    if one_label:
+        label, rows, _ = _rarest(labels)
+        of_what = f" with label {label!r}"
+    if rows < dataset.folds:
+        raise InputError(
+            f"`folds`={dataset.folds}: must be at most {rows}, the number of rows{of_what}"
+        )
+    from sklearn import model_selection  # slow to load, and rarely needed
+
+    split = model_selection.StratifiedKFold if one_label else model_selection.KFold
+    splitter = split(dataset.folds, shuffle=True, random_state=dataset.held_out_seed)
+    return [*splitter.split(labels, labels)]

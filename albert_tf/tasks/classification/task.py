@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_text
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.layout import LABELS_FILE
@@ -36,7 +36,7 @@ from albert_tf.tasks.classification.options import (
     ClassificationSettings,
 )
 from albert_tf.tasks.classification.readers import read_examples
-from albert_tf.tasks.classification.tables import find_dataset, hold_out
+from albert_tf.tasks.classification.tables import find_dataset, fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tokenizers import Tokenizer
 
@@ -215,6 +215,9 @@ class ClassificationTask(FineTuningTask):
             features.arrays["example_weights"] = weights[labels]
         return features
 
+    def folds(self, examples: Sequence[Example]) -> list[Fold]:
+        return fold_rows(self.dataset, examples) if self.dataset.folds else []
+
     def epoch_size(self, examples: ExampleSet) -> int:
         return len(examples.features)
 
@@ -242,6 +245,9 @@ class ClassificationTask(FineTuningTask):
 
     def data_name(self, examples: ExampleSet) -> str:
         dataset = self.dataset
+        if dataset.folds:
+            (rows,) = dataset.sets["train"]
+            return f"{rows.file_names}, {dataset.folds} folds"
         if dataset.held_out:
             (rows,) = dataset.sets["train"]
             return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
