@@ -265,12 +265,13 @@ def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
             )
         )
     columns = (
-        *("split", "set", "examples", "longer", "sequences", "tokens dropped"),
+        *("split", "set", "examples", "too long", "sequences", "tokens dropped"),
         *("median length", "longest"),
     )
     text = (
-        f"Longer examples exceed --max_seq_length={options.max_seq_length} or another limit, and "
-        "are truncated or several sequences. Lengths are those of the sequences, in tokens."
+        f"Examples that are too long for --max_seq_length={options.max_seq_length}, or another "
+        "limit, are truncated or read in several sequences. Lengths are those of the sequences, in "
+        "tokens."
     )
     return Section("Data", text, tables=[Table(columns, rows, frozenset(range(2, 8)))])
 
