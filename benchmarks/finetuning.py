@@ -23,9 +23,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import read_rows
 from albert_tf.input.examples import Features
 from albert_tf.options import command, option, seed_option
-from albert_tf.tasks.classification.readers import read_rows
 from albert_tf.tokenizers import Tokenizer
 from benchmarks.comparison import OURS, Case, Suite, compare
 from benchmarks.implementations.workload import Workload

@@ -1,4 +1,4 @@
-"""Local and remote files: globs, UTF-8 text, compressed files, JSON, digests, and atomic writes.
+"""Local and remote files: globs, text, compressed files, JSON, tables, digests, durable writes.
 
 Paths are local, or addresses that fsspec knows: `gs://bucket/file`, `s3://bucket/file`, and, to be
 read only, `hf://datasets/org/name/file` and `https://host/file`.
@@ -38,6 +38,14 @@ from albert_tf.files.reading import (
     sizes,
 )
 from albert_tf.files.remote import is_read_only, is_remote
+from albert_tf.files.tables import (
+    TABLE_FORMATS,
+    Row,
+    RowReader,
+    column_names,
+    read_rows,
+    read_tsv,
+)
 from albert_tf.files.writing import (
     check_outputs,
     copy_file,

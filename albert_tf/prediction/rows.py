@@ -10,11 +10,17 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import check_unicode, parse_json, read_lines
+from albert_tf.files import (
+    TABLE_FORMATS,
+    check_unicode,
+    column_names,
+    parse_json,
+    read_lines,
+    read_rows,
+)
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import available_batches
 from albert_tf.prediction.options import PredictOptions
-from albert_tf.tasks.classification.readers import TABLE_FORMATS, column_names, read_rows
 
 if TYPE_CHECKING:
     from albert_tf.prediction.tasks import Columns, PredictionTask

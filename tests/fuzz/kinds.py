@@ -23,6 +23,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.checkpoints import CheckpointFolder
 from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
+from albert_tf.files import read_rows as read_table
 from albert_tf.finetuning import run_comparison, run_report
 from albert_tf.finetuning.report_results import read_results
 from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
@@ -47,7 +48,6 @@ from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_c
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
-from albert_tf.tasks.classification.readers import read_rows as read_table
 from albert_tf.tasks.classification.task import SavedTarget
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions, MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.readers import read_questions

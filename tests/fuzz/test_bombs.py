@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.spreadsheets import sheet_rows
+from albert_tf.files.spreadsheets import sheet_rows
 from data_prep.corpora import table
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.dumps import pages_of, split_dump

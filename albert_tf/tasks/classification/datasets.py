@@ -12,11 +12,11 @@ import glob
 import math
 import os
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, matches
+from albert_tf.files import RowReader, exists, matches
 from albert_tf.hub.huggingface import local_folder
 
 # Where `--submission` writes, in the output folder.
@@ -37,24 +37,6 @@ class Columns(NamedTuple):
     pair: str | None = None
     label: str | None = None
     id: str | None = None
-
-
-class Row(NamedTuple):
-    """A row of a table.
-
-    Attributes:
-        location: "file:line", for errors.
-        values: column name -> value: a text, or a list of texts (JSON and Parquet).
-        problem: what is wrong, if the number of fields differs from the number of columns.
-    """
-
-    location: str
-    values: dict[str, Any]
-    problem: str = ""
-
-
-# Path of a file, and the names of its columns (see `readers.read_rows`) -> its rows.
-RowReader = Callable[[str, tuple[str, ...] | None], Iterator[Row]]
 
 
 @dataclasses.dataclass(frozen=True)

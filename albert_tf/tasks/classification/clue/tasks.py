@@ -10,15 +10,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from albert_tf.files import Row, RowReader, read_rows
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
-    Row,
-    RowReader,
     RowSet,
     TableFile,
 )
-from albert_tf.tasks.classification.readers import read_rows
 
 
 def prediction_lines(ids: Sequence[str], labels: Sequence[str], **fields: str) -> str:

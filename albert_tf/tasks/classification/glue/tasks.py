@@ -12,16 +12,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.files import exists, read_lines
+from albert_tf.files import Row, RowReader, exists, read_lines, read_tsv
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
-    Row,
-    RowReader,
     RowSet,
     TableFile,
 )
-from albert_tf.tasks.classification.readers import read_tsv
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.readers import TABLE_FORMATS, read_rows, read_tsv
+from albert_tf.files import TABLE_FORMATS, read_rows, read_tsv
 from tests.support.workbooks import FILMS, MERGED, write_xls, write_xlsx
 
 ROWS = [

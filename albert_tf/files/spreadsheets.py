@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file
+from albert_tf.files.reading import exists, open_file
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,238 @@
+"""Tables: rows of .tsv, .csv, .jsonl, .parquet and Excel files; the ending selects the format."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files.compression import read_lines
+from albert_tf.files.json_files import parse_json
+from albert_tf.files.parquet import open_parquet, parquet_rows
+
+# Texts may be longer than the 131,072 characters that `csv` reads by default.
+csv.field_size_limit(2**31 - 1)
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    Attributes:
+        location: "file:line", for errors.
+        values: column name -> value: a text, or a list of texts (JSON and Parquet).
+        problem: what is wrong, if the number of fields differs from the number of columns.
+    """
+
+    location: str
+    values: dict[str, Any]
+    problem: str = ""
+
+    def value(self, column: str | None) -> Any:
+        """Return the value of a column.
+
+        Raises:
+            InputError: If there is no such column.
+        """
+        if column not in self.values:
+            raise InputError(
+                f"{self.location}: no column {column!r}; the columns are "
+                f"{', '.join(map(repr, self.values))}"
+            )
+        return self.values[column]
+
+    def text(self, column: str | None, may_be_empty: bool = False) -> str:
+        """Return the text in a column.
+
+        Raises:
+            InputError: If there is no such column, it is empty, or contains a list.
+        """
+        text = self.value(column)
+        if not isinstance(text, str):
+            raise InputError(f"{self.location}: column {column!r} contains a list, not a text")
+        if not text.strip() and not may_be_empty:
+            raise InputError(f"{self.location}: column {column!r} is empty")
+        return text
+
+
+# Path of a file, and the names of its columns (see `read_rows`) -> its rows.
+RowReader = Callable[[str, tuple[str, ...] | None], Iterator[Row]]
+
+
+def read_rows(
+    path: str, columns: tuple[str, ...] | None = None, read: RowReader | None = None
+) -> Iterator[Row]:
+    """Yield the rows of a file; the number of fields must match the number of columns.
+
+    Args:
+        path: of the file.
+        columns: names of the columns, if the first line is already a row; () to number them, from
+            "1". None: the first line names them.
+        read: returns the rows; None to choose by the ending of the file name.
+
+    Raises:
+        InputError: If the file is missing, damaged, of an unknown format, empty, not UTF-8, or has
+            an invalid row.
+    """
+    ending = os.path.splitext(path)[1].lower()
+    read = read or TABLE_FORMATS.get(ending)
+    if read is None:
+        raise InputError(f"{path}: a table must end in {', '.join(TABLE_FORMATS)}, not {ending!r}")
+    for row in read(path, columns):
+        if row.problem:
+            raise InputError(f"{row.location}: {row.problem}")
+        yield row
+
+
+def column_names(path: str) -> list[str]:
+    """Return the names of the columns of a table that has no rows.
+
+    Raises:
+        InputError: As of `read_rows`.
+    """
+    if path.lower().endswith(".parquet"):
+        with open_parquet(path) as table:
+            return table.schema_arrow.names
+    return [name for row in read_rows(path, ()) for name in row.values.values()]
+
+
+def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]:
+    """Read tab-separated values; quotes are ordinary characters, as in GLUE.
+
+    Arguments as for `read_rows`; the caller checks `Row.problem`.
+    """
+    lines = enumerate(read_lines(path), start=1)
+    return _named(path, ((number, line.split("\t")) for number, line in lines if line), columns)
+
+
+def _read_csv(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
+    """Read comma-separated values, quoted as in RFC 4180 (fields may contain line breaks)."""
+    return _named(path, _csv_rows(path), columns)
+
+
+def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    while True:
+        first = reader.line_num + 1
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise InputError(
+                f"{path}:{first}: the quotation mark that opens here is not closed correctly "
+                f"({error}); quote whole fields, and double the quotation marks inside"
+            ) from None
+        if fields is None:
+            return
+        if fields:
+            yield first, fields
+
+
+def _read_excel(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
+    from albert_tf.files.spreadsheets import sheet_rows  # which is a program, too
+
+    rows = ((number, cells) for number, cells in sheet_rows(path) if any(cells))
+    return _named(path, _cut_to_header(rows, columns), columns)
+
+
+def _cut_to_header(rows, columns):
+    """Drop empty cells beyond the header: a sheet is as wide as its widest row."""
+    width = len(columns) if columns else None
+    for number, cells in rows:
+        while len(cells) > (width or 1) and not cells[-1]:
+            cells = cells[:-1]
+        width = width or len(cells)
+        yield number, cells + [""] * (width - len(cells))
+
+
+def _named(
+    path: str, rows: Iterable[tuple[int, list[str]]], columns: tuple[str, ...] | None
+) -> Iterator[Row]:
+    """Turn rows of fields into dictionaries."""
+    names = columns
+    for number, fields in rows:
+        if names is None:
+            names = tuple(fields)
+            repeated = next((name for name in names if name and names.count(name) > 1), None)
+            if repeated is not None:
+                raise InputError(f"{path}:{number}: two columns are named {repeated!r}")
+            continue
+        if names == ():
+            names = tuple(str(column) for column in range(1, len(fields) + 1))
+        problem = ""
+        if len(fields) != len(names):
+            problem = f"{len(fields)} fields, but the header has {len(names)} ({', '.join(names)})"
+        yield Row(f"{path}:{number}", dict(zip(names, fields, strict=False)), problem)
+    if names is None:
+        raise InputError(f"{path}: empty; the first line must name the columns")
+
+
+def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
+    """Yield one JSON object per line."""
+    _check_header_asked(path, columns)
+    any_row = False
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        any_row = True
+        try:
+            values = parse_json(line, f"{path}:{number}", dict[str, Any])
+        except InputError as error:
+            reason = str(error).removeprefix(f"{path}:{number}: ")
+            raise InputError(
+                f"{path}:{number}: not a JSON object on a line of its own ({reason}); convert an "
+                "array to lines with: jq -c '.[]'"
+            ) from None
+        yield _from_values(f"{path}:{number}", values)
+    if not any_row:
+        raise InputError(f"{path}: empty; it must contain one JSON object per line")
+
+
+def _read_parquet(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
+    _check_header_asked(path, columns)
+    for location, values in parquet_rows(path):
+        yield _from_values(location, values)
+
+
+def _check_header_asked(path: str, columns: tuple[str, ...] | None) -> None:
+    if columns is not None:
+        raise InputError(f"{path}: names its columns itself; `header` cannot be false")
+
+
+def _from_values(location: str, values: dict[str, Any]) -> Row:
+    return Row(location, {name: _as_text(location, name, v) for name, v in values.items()})
+
+
+def _as_text(location: str, name: str, value: Any) -> str | list[str]:
+    if isinstance(value, list):
+        return [_scalar_text(location, name, item) for item in value]
+    return _scalar_text(location, name, value)
+
+
+def _scalar_text(location: str, name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise InputError(
+        f"{location}: column {name!r} contains {_shown(value)}, not a text or a number"
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+TABLE_FORMATS: dict[str, RowReader] = {
+    ".tsv": read_tsv,
+    ".csv": _read_csv,
+    ".jsonl": _read_json,
+    ".json": _read_json,
+    ".parquet": _read_parquet,
+    ".xlsx": _read_excel,
+    ".xls": _read_excel,
+}
