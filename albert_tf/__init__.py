@@ -52,7 +52,7 @@ _PUBLIC = {
     "from_preset": "albert_tf.interop.presets",
     # Strings in, results out
     "MaskedLM": "albert_tf.text_models.masked_lm",
-    "SentenceEncoder": "albert_tf.text_models.sentence_encoder",
+    "SentenceEncoder": "albert_tf.tasks.sentences.text_model",
     "Preprocessor": "albert_tf.text_models.preprocessor",
     "MultipleChoice": "albert_tf.tasks.multiple_choice.text_model",
     "QuestionAnswerer": "albert_tf.tasks.question_answering.text_model",

@@ -15,12 +15,15 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+_ENCODER_SCOPE = "bert/"
+
 # Packages that contain a `KIND`. Of heads that share variables, the first one is assumed.
 REGISTRY = (
     "albert_tf.tasks.classification",
     "albert_tf.tasks.question_answering",
     "albert_tf.tasks.multiple_choice",
     "albert_tf.tasks.tagging",
+    "albert_tf.tasks.sentences",
 )
 
 
@@ -32,6 +35,7 @@ class Head:
         name: the value of `--head`.
         model: "module:class" of the Keras model with this head.
         scopes: prefixes of the paths of its variables. Weights with the first one have this head.
+            By default it has none of its own, and any weights can be used with it.
         optional: prefixes of variables that weights may lack, because the head does not use them
             or published weights have none.
         arguments: settings of the kind that are arguments of the model.
@@ -43,12 +47,13 @@ class Head:
         huggingface: its class in Hugging Face transformers; "" if there is none.
         huggingface_module: the module of that class that contains its variables.
         hub_task: the task of such models on the Hugging Face Hub; "" if there is none.
+        hub_library: the library that loads its converted folders.
         lite_outputs: outputs of its TFLite files; () if none are written.
     """
 
     name: str
     model: str
-    scopes: tuple[str, ...]
+    scopes: tuple[str, ...] = (_ENCODER_SCOPE,)
     optional: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     labeled: bool = False
@@ -56,12 +61,18 @@ class Head:
     huggingface: str = ""
     huggingface_module: str = ""
     hub_task: str = ""
+    hub_library: str = "transformers"
     lite_outputs: tuple[str, ...] = ()
 
     @property
     def scope(self) -> str:
         """The prefix by which weights with this head are recognized."""
         return self.scopes[0]
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether it has variables besides those of the encoder."""
+        return self.scope != _ENCODER_SCOPE
 
     def load_model(self) -> Any:
         """Import the class of the model."""
@@ -88,11 +99,14 @@ class TaskKind:
         optional_inputs: those of them that some models do not read.
         predict: function(text_model, columns, batch_size) that returns a row of results for each
             row of the columns.
+        predict_options: options of albert-predict that `predict` takes in addition.
         export: the exported graph, a `TaskExport`; "" if there is none.
         export_folder: name of its folder in an export.
         predict_exported: function(export, columns), as `predict`, by an
             `albert_tf.prediction.tasks.Export`.
         kept_results: results of an evaluation that belong to the model, whatever the checkpoint.
+        huggingface_files: function(path of the weights, config) that returns file name -> text of
+            what a folder in the format of Hugging Face contains in addition; "" for nothing.
     """
 
     package: str
@@ -107,10 +121,12 @@ class TaskKind:
     inputs: Mapping[str, type] = dataclasses.field(default_factory=dict)
     optional_inputs: tuple[str, ...] = ()
     predict: str = ""
+    predict_options: tuple[str, ...] = ()
     export: str = ""
     export_folder: str = ""
     predict_exported: str = ""
     kept_results: tuple[str, ...] = ()
+    huggingface_files: str = ""
 
     def load(self, part: str) -> Any:
         """Import a part, such as "task"; None if the kind does not have it."""
@@ -137,7 +153,8 @@ def kind_of(head: str) -> TaskKind | None:
 
 def task_scopes() -> tuple[str, ...]:
     """Return the prefixes of the variables of all heads of tasks."""
-    return tuple(scope for kind in task_kinds() for head in kind.heads for scope in head.scopes)
+    of_tasks = (head for kind in task_kinds() for head in kind.heads if head.has_variables)
+    return tuple(scope for head in of_tasks for scope in head.scopes)
 
 
 _ENCODER_OUTPUTS = ("pooled_output", "sequence_output")
@@ -155,7 +172,6 @@ PRETRAINING = Head(
 ENCODER = Head(
     name="encoder",
     model="albert_tf.modeling.encoder:AlbertEncoder",
-    scopes=("bert/",),
     huggingface="AlbertModel",
     hub_task="feature-extraction",
     lite_outputs=_ENCODER_OUTPUTS,
@@ -165,5 +181,7 @@ ENCODER = Head(
 @functools.cache
 def heads() -> dict[str, Head]:
     """Return all heads by name, in the order in which weights are searched for them."""
-    of_tasks = (head for kind in task_kinds() for head in kind.heads)
-    return {head.name: head for head in (PRETRAINING, *of_tasks, ENCODER)}
+    of_tasks = [head for kind in task_kinds() for head in kind.heads]
+    # Weights of an encoder alone are those of a task only if a file says so.
+    in_order = sorted([PRETRAINING, ENCODER, *of_tasks], key=lambda head: not head.has_variables)
+    return {head.name: head for head in in_order}

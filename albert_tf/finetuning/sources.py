@@ -68,7 +68,8 @@ def convert_weights(options: FineTuningOptions) -> None:
     with arguments_renamed(path="init_checkpoint"):
         found = possible_heads(open_weights(path), folder_of(path))
     kinds = (kind for kind in task_kinds() if kind.settings_file == options.settings_file)
-    heads = [head.name for kind in kinds for head in kind.heads if head.name in found]
+    of_task = [head for kind in kinds for head in kind.heads]
+    heads = [head.name for head in of_task if head.name in found or not head.has_variables]
     if not heads:
         raise InputError(
             f"`init_checkpoint`={options.init_checkpoint}: has no head of this task, but of kind "

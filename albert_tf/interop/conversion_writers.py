@@ -31,8 +31,10 @@ from albert_tf.interop.adjacent_files import (
 )
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
+from albert_tf.interop.layout import folder_of
 from albert_tf.interop.models import HEADS, create_model
 from albert_tf.interop.weights import Weights
+from albert_tf.task_kinds import kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization
 
@@ -170,6 +172,13 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
         if model.tokenizer is not None:
             length = model.config.max_position_embeddings
             write_tokenizer(model.tokenizer, folder, max_length=length)
+        kind = kind_of(model.head)
+        if kind and kind.huggingface_files:
+            texts = kind.load("huggingface_files")(model.source.path, model.config)
+            for name, text in texts.items():
+                path = os.path.join(folder, name)
+                files.make_folder(os.path.dirname(path), "output")
+                files.write_text(path, text)
         facts = model_card.Facts(
             name=os.path.basename(output.rstrip("/")),
             head=model.head,
@@ -227,6 +236,10 @@ def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConf
         texts[DATA_FILE] = json.dumps(adjacent.data, indent=2, ensure_ascii=False) + "\n"
     for name, text in texts.items():
         files.write_text(os.path.join(folder, name), text)
+    if kind := kind_of(model.head):
+        settings = os.path.join(folder_of(model.source.path), kind.settings_file)
+        if files.exists(settings):
+            _copy(settings, os.path.join(folder, kind.settings_file))
     if model.tokenizer is not None:
         path = os.path.join(folder, os.path.basename(model.tokenizer.path))
         _copy(model.tokenizer.path, path)

@@ -25,7 +25,8 @@ from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import SUFFIX
-from albert_tf.interop.models import HEADS, create_model, find_head, read_as
+from albert_tf.interop.layout import folder_of
+from albert_tf.interop.models import HEADS, create_model, possible_heads, read_as
 from albert_tf.interop.weights import MatchedWeights, Shape, Weights, config_differences, match
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
@@ -70,7 +71,7 @@ def _convert(options: ConvertOptions, folder: str) -> None:
         adjacent = dataclasses.replace(adjacent, results={}, evaluated=())
     head = options.head
     if head == "auto":
-        head = weights.head or find_head(weights.tensors)
+        head = possible_heads(weights, folder_of(options.input))[0]
     weights = read_as(head, weights)
 
     if options.to_format == "huggingface" and not HEADS[head].huggingface:

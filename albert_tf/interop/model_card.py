@@ -19,6 +19,13 @@ FILE = "README.md"
 # Class in Hugging Face transformers -> the one that loads it by name, if that is called otherwise.
 _AUTO_CLASSES = {"AlbertModel": "AutoModel", "AlbertForPreTraining": "AutoModelForMaskedLM"}
 
+_SENTENCES = """from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+vectors = model.encode(["The cat sat on the mat.", "A cat is sitting there."])
+model.similarity(vectors, vectors)
+"""
+
 # Key of a data manifest -> name on the card.
 _DATA = {
     "documents": "documents",
@@ -67,13 +74,17 @@ def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
         folder: the folder, which already contains all other files.
         with_tokenizer: whether it contains a tokenizer.
     """
-    name = heads()[facts.head].huggingface
+    head = heads()[facts.head]
+    name = head.huggingface
     auto_class = _AUTO_CLASSES.get(name, name.replace("Albert", "AutoModel"))
+    loading = _auto_class(facts.name, auto_class, with_tokenizer)
+    if head.hub_library == "sentence-transformers":
+        loading = _SENTENCES.format(name=facts.name)
     return _card(
         facts,
-        "transformers",
+        head.hub_library,
         "in the Hugging Face format",
-        [_auto_class(facts.name, auto_class, with_tokenizer)],
+        [loading],
         [table("Size", _sizes(folder))],
     )
 

@@ -36,7 +36,8 @@ def heads_like(head: str, weights: Weights) -> list[str]:
     has_one_output = bias is not None and bias.shape == (1,)
     alike = (each for each in HEADS.values() if each.scope == scope)
     first = next(alike)
-    return [first.name, *(each.name for each in alike if each.labeled or has_one_output)]
+    fitting = (each for each in alike if each.labeled or has_one_output or not each.has_variables)
+    return [first.name, *(each.name for each in fitting)]
 
 
 def possible_heads(weights: Weights, folder: str) -> list[str]:
@@ -53,7 +54,7 @@ def possible_heads(weights: Weights, folder: str) -> list[str]:
         return alike
     kinds = ((name, kind_of(name)) for name in alike)
     recorded = [name for name, kind in kinds if kind and exists(f"{folder}/{kind.settings_file}")]
-    return recorded or alike
+    return recorded or [name for name in alike if HEADS[name].has_variables] or alike[:1]
 
 
 def read_as(head: str, weights: Weights) -> Weights:

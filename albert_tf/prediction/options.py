@@ -11,7 +11,7 @@ from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.options import check_limits, option
 from albert_tf.task_kinds import task_kinds
 
-TASKS = (*(kind.predict_task for kind in task_kinds() if kind.text_model), "fill_mask", "embed")
+TASKS = (*(kind.predict_task for kind in task_kinds() if kind.text_model), "fill_mask")
 
 # The texts that tasks read, each a flag and the name of a column.
 INPUTS = ("text", "text_pair", "question", "context", "options")
@@ -67,15 +67,18 @@ class PredictOptions:
     targets: tuple[str, ...] = option(
         (), "fill_mask: the only candidates to consider, separated by commas."
     )
-    pooling: str = option(
-        "mean",
-        "embed: mean over all tokens, the hidden state at [CLS], or the output of the pooler.",
+    pooling: str | None = option(
+        None,
+        "embed: mean over all tokens, the hidden state at [CLS], or the output of the pooler; by "
+        "default as the model was trained, else mean.",
         choices=("mean", "cls", "pooler"),
     )
     layer: int = option(-1, "embed: which hidden states are pooled; 0 for the first layer's input.")
     normalize: bool = option(False, "embed: whether to scale vectors to length 1.")
     max_length: int | None = option(
-        None, "embed: maximum length of a text in tokens; by default as long as the model reads."
+        None,
+        "embed: maximum length of a text in tokens; by default as the model was trained, else as "
+        "long as it reads.",
     )
     spm_model_file: str | None = option(
         None,

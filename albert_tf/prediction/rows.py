@@ -146,7 +146,8 @@ def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptio
     if is_table(options.input_file):
         columns |= options.columns()
     else:
-        columns |= {name: None for name in task.optional if name not in rows[0].values}
+        given = {name for row in rows for name in row.values}
+        columns |= {name: None for name in task.optional if name not in given}
     return {
         name: [_checked(row, columns[name] or name, type_) for row in rows]
         for name, type_ in task.inputs.items()

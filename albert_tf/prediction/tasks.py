@@ -18,10 +18,13 @@ from albert_tf.export.manifest import read_manifest
 from albert_tf.files import exists
 from albert_tf.interop.layout import SAVED_MODEL
 from albert_tf.prediction.options import PredictOptions
-from albert_tf.task_kinds import ENCODER, PRETRAINING, TaskKind, task_kinds
+from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
 
 if TYPE_CHECKING:
     from albert_tf.text_models.presets import Preset
+
+# Needs no head of its own: any weights compute vectors.
+EMBED = "embed"
 
 # Input -> its values, one per row; and a dictionary per row.
 Columns = dict[str, list]
@@ -62,18 +65,6 @@ def _fill_mask(model, columns: Columns, options: PredictOptions) -> Results:
     return results
 
 
-def _embed(model, columns: Columns, options: PredictOptions) -> Results:
-    vectors = model.encode(
-        columns["text"],
-        options.pooling,
-        options.layer,
-        options.batch_size,
-        options.normalize,
-        options.max_length,
-    )
-    return [{"vector": vector} for vector in vectors]
-
-
 def rounded(value: Any) -> Any:
     """Round the numbers in results to eight digits, as run_classifier.py writes probabilities."""
     if isinstance(value, dict):
@@ -88,12 +79,17 @@ def _class(name: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(f"albert_tf.text_models.{module}"), attribute)
 
 
+def _predict(kind: TaskKind, model: Any, columns: Columns, options: PredictOptions) -> Results:
+    more = {name: getattr(options, name) for name in kind.predict_options}
+    return kind.load("predict")(model, columns, options.batch_size, **more)
+
+
 def _of_kind(kind: TaskKind) -> PredictionTask:
     return PredictionTask(
         functools.partial(kind.load, "text_model"),
         kind.inputs,
         kind.optional_inputs,
-        lambda model, columns, options: kind.load("predict")(model, columns, options.batch_size),
+        functools.partial(_predict, kind),
         tuple(head.name for head in kind.heads),
     )
 
@@ -105,15 +101,13 @@ PREDICTION_TASKS: dict[str, PredictionTask] = {
     "fill_mask": PredictionTask(
         _class("masked_lm:MaskedLM"), {"text": str}, (), _fill_mask, (PRETRAINING.name,)
     ),
-    "embed": PredictionTask(
-        _class("sentence_encoder:SentenceEncoder"), {"text": str}, (), _embed, (ENCODER.name,)
-    ),
 }
 
 
 def task_of(preset: Preset) -> str:
     """Return the task of a model, by its head and the files next to it."""
-    return next(name for name, task in PREDICTION_TASKS.items() if preset.head in task.heads)
+    found = (name for name, task in PREDICTION_TASKS.items() if preset.head in task.heads)
+    return next(found, EMBED)
 
 
 def load_model(task: str, options: PredictOptions) -> Any:
@@ -138,10 +132,10 @@ def load_model(task: str, options: PredictOptions) -> Any:
 def check_head(task: str, preset: Preset) -> None:
     """Raise InputError if predictions would come from a new head, with random weights."""
     # Which of several heads the weights have, converted ones do not say.
-    if task != "embed" and not set(preset.heads).intersection(PREDICTION_TASKS[task].heads):
+    if task != EMBED and not set(preset.heads).intersection(PREDICTION_TASKS[task].heads):
         raise InputError(
             f"`task`={task}: the weights of {preset.name} are of kind {preset.head}; must be "
-            f"{' or '.join(dict.fromkeys([task_of(preset), 'embed']))}"
+            f"{' or '.join(dict.fromkeys([task_of(preset), EMBED]))}"
         )
 
 
@@ -191,4 +185,7 @@ class Export:
 def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Results]:
     """Return a function of columns that returns the results of every row by an `Export`."""
     kind = _KINDS[task]
+    for name in kind.predict_options:
+        if (value := getattr(options, name)) != PredictOptions.__dataclass_fields__[name].default:
+            raise InputError(f"`{name}`={value}: is fixed in an export; name the trained folder")
     return functools.partial(kind.load("predict_exported"), Export(kind, options))

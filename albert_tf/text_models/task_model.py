@@ -217,7 +217,7 @@ class TaskModel(TextModel, Generic[Task]):
             held_out.arrays.pop("example_weights", None)  # of training
             validation_data = data.evaluation(held_out, length, size)
         epochs = Epochs.of(steps, math.ceil(len(train) / size), given.passes)
-        model = self.model
+        model = self._model
         model.encoder.seed_generator.state.assign([given.seed, 0])
         model.compile(optimizer=given.create_optimizer(options), metrics=self._metrics())
         history = model.fit(

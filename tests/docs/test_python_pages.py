@@ -49,7 +49,7 @@ def test_models_in_keras(tmp_path, monkeypatch, capsys):
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_text_models(tmp_path, monkeypatch):
     """With tiny weights in place of published ones."""
-    code = "\n".join(blocks("docs/text-models.md"))
+    code = "\n".join(blocks("docs/text-models.md") + blocks("docs/sentences.md"))
     code = code.replace(
         '"albert/albert-base-v2"', f'"{write_weights(tmp_path)}", max_seq_length=16'
     )

@@ -22,7 +22,13 @@ from absl import flags
 from albert_tf.finetuning.command import run_kind
 from albert_tf.options import define_flags, flag_name, from_flags
 from albert_tf.original_flags import define_original_flags
-from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
+from albert_tf.tasks import (
+    classification,
+    multiple_choice,
+    question_answering,
+    sentences,
+    tagging,
+)
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import JAX_ENVIRONMENT, ROOT, once
 
@@ -63,6 +69,7 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
 _TASK_KINDS = {
     "run_classifier.py": classification.KIND,
     "run_race.py": multiple_choice.KIND,
+    "run_sentences.py": sentences.KIND,
     "run_squad.py": question_answering.KIND,
     "run_tagger.py": tagging.KIND,
 }

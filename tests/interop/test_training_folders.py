@@ -120,6 +120,7 @@ def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, conve
 def test_the_files_of_a_run_are_converted_too(trained, converted):
     of_run = {ORDER_FILE, DTYPE_FILE, SETTINGS_FILE, FROZEN_FILE}
     of_run |= {"target.json", "question_answering.json", "multiple_choice.json", "tagging.json"}
+    of_run |= {"sentences.json"}
     assert set(run_files()) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}
     for name in (*run_files(), "model.ckpt-5.json", "albert_config.json"):
         assert (converted / name).read_bytes() == (trained / name).read_bytes()

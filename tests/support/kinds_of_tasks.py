@@ -23,7 +23,13 @@ from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
-from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
+from albert_tf.tasks import (
+    classification,
+    multiple_choice,
+    question_answering,
+    sentences,
+    tagging,
+)
 from albert_tf.text_models.presets import open_preset
 from albert_tf.text_models.task_model import TaskModel
 from tests.support import finetuning
@@ -201,6 +207,32 @@ def _tagging(folder: pathlib.Path, unit: str) -> Case:
     return Case(tagging.KIND, {}, files, (examples, labels), inputs, written, unit == "words")
 
 
+def _sentences(folder: pathlib.Path, scored: bool) -> Case:
+    draw = random.Random(3)
+    # Some first texts belong to two others, and some second ones are first ones, too.
+    texts = [" ".join(draw.choices(WORDS, k=draw.randint(1, 20))) for _ in range(40)]
+    firsts, seconds = texts[:30] + texts[:4], texts[10:40] + texts[6:10]
+    names = ("text", "text_pair", "score" if scored else "negative")
+    thirds = [draw.uniform(0, 5) for _ in firsts] if scored else draw.choices(texts, k=len(firsts))
+    rows = [*zip(firsts, seconds, thirds, strict=True)]
+    file = _write_lines(
+        folder / "pairs.jsonl", (dict(zip(names, row, strict=True)) for row in rows)
+    )
+
+    def written(out: pathlib.Path) -> list[dict]:
+        return [
+            {"similarity": float(line)} for line in (out / "predictions.tsv").read_text().split()
+        ]
+
+    files = dict.fromkeys(("train_file", "eval_file", "predict_file"), file)
+    files[f"{names[2]}_column"] = names[2]
+    columns = ([row[:2] for row in rows], thirds) if scored else (rows,)
+    inputs = {"text": firsts, "text_pair": seconds}
+    return Case(
+        sentences.KIND, {"pooling": "cls"} if scored else {}, files, columns, inputs, written
+    )
+
+
 CASES: dict[str, Callable[[pathlib.Path], Case]] = {
     "classification": lambda folder: _classification(folder, False),
     "classification_of_pairs": lambda folder: _classification(folder, True),
@@ -209,6 +241,8 @@ CASES: dict[str, Callable[[pathlib.Path], Case]] = {
     "multiple_choice": _multiple_choice,
     "tagging": lambda folder: _tagging(folder, "words"),
     "tagging_of_texts": lambda folder: _tagging(folder, "text"),
+    "sentences": lambda folder: _sentences(folder, False),
+    "sentences_of_scores": lambda folder: _sentences(folder, True),
 }
 
 
@@ -227,7 +261,8 @@ def check(folder: pathlib.Path, name: str) -> None:
     # `fit` is the command.
     settings = {**case.settings, "max_seq_length": finetuning.LENGTH}
     text_model: type[TaskModel] = case.kind.load("text_model")
-    fitted = text_model.from_preset(weights, **settings, **NO_DROPOUT)
+    no_dropout = {name: rate for name, rate in NO_DROPOUT.items() if name in text_model.settings}
+    fitted = text_model.from_preset(weights, **settings, **no_dropout)
     part = tuple(column[:9] for column in case.columns)
     history = fitted.fit(*case.columns, validation_data=part, **FIT, **case.fit)
     assert "val_loss" in history.history

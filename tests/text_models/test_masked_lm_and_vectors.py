@@ -15,7 +15,7 @@ import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.text_models.sentence_encoder import POOLING
+from albert_tf.tasks.sentences.text_model import POOLING
 from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support.models import write_trained
 

@@ -1,0 +1,145 @@
+"""Flags of run_sentences.py; loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.trained_settings import TaskSettings
+from albert_tf.options import option
+from albert_tf.tasks.sentences import KIND
+
+TASKS = ("table", "sts-b")
+
+# What only `task_name`=table reads.
+_OF_TABLES = ("train_file", "eval_file", "predict_file", "negative_column", "score_column")
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceSettings(TaskSettings):
+    """How a model turns a text into a vector.
+
+    Attributes:
+        pooling: "mean", of the outputs at all tokens, or "cls", the output at `[CLS]`.
+    """
+
+    pooling: Literal["mean", "cls"] = "mean"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceOptions(FineTuningOptions):
+    """Flags of run_sentences.py."""
+
+    settings_file: ClassVar[str] = KIND.settings_file
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "task_name": "table",
+        **SentenceSettings.defaults("pooling"),
+        "text_column": "text",
+        "text_pair_column": "text_pair",
+        "score_column": None,
+    }
+
+    task_name: str = option(
+        None,
+        "table for your own files, or sts-b; by default that of the model in --output_dir, else "
+        "table.",
+        choices=TASKS,
+        group="Data",
+        common=True,
+    )
+    data_dir: str | None = option(
+        None,
+        "With --task_name=sts-b: folder of GLUE, as published or as on the Hugging Face Hub, from "
+        "which it is taken by default.",
+    )
+    train_file: str | None = option(
+        None,
+        "Table of pairs of texts that belong together, or of scored pairs, to train on: .tsv, "
+        ".csv, .jsonl, .parquet, .xlsx; may be hf://datasets/ORGANIZATION/NAME/FILE.",
+        common=True,
+    )
+    eval_file: str | None = option(
+        None, "Table to evaluate on, with the same columns.", common=True
+    )
+    predict_file: str | None = option(
+        None, "Table of pairs whose similarities to compute.", common=True
+    )
+    text_column: str = option(
+        None,
+        "Column of the first text, such as a question; by default as when the model in "
+        "--output_dir was trained, else text.",
+        common=True,
+    )
+    text_pair_column: str = option(
+        None,
+        "Column of the text that belongs to it, such as the answer; by default as when the model "
+        "in --output_dir was trained, else text_pair.",
+        common=True,
+    )
+    negative_column: str | None = option(
+        None,
+        "Column of a text that is similar but does not belong to the first one (a hard negative); "
+        "for training.",
+        common=True,
+    )
+    score_column: str | None = option(
+        None,
+        "Column of the similarity of the pair, a number, which training then fits; by default as "
+        "when the model in --output_dir was trained.",
+        common=True,
+    )
+    pooling: str = option(
+        None,
+        "What the vector of a text is: mean, of the outputs at all tokens, or cls, the output at "
+        "[CLS]; by default that of the model in --output_dir, else mean.",
+        choices=("mean", "cls"),
+        group="Model",
+        common=True,
+    )
+    temperature: float = option(
+        0.05,
+        "Without scores: what cosines are divided by, before a pair is told from the other pairs "
+        "of its batch; on several devices, of its device's share.",
+        above=0,
+        group="Training",
+        common=True,
+    )
+
+    @property
+    def is_sts_b(self) -> bool:
+        """Whether the data set is STS-B."""
+        return self.task_name == "sts-b"
+
+    @property
+    def scored(self) -> bool:
+        """Whether pairs have scores."""
+        return self.is_sts_b or bool(self.score_column)
+
+    def check(self) -> None:
+        """Raise InputError for values out of range or options that exclude each other."""
+        super().check()
+        for name in _OF_TABLES:
+            if self.is_sts_b and getattr(self, name):
+                raise InputError(f"`{name}`: needs `task_name`=table; sts-b reads `data_dir`")
+        if self.data_dir and not self.is_sts_b:
+            raise InputError(f"`data_dir`={self.data_dir}: needs `task_name`=sts-b")
+        if self.scored and self.negative_column:
+            raise InputError("`negative_column` and `score_column` exclude each other")
+        if self.do_train and not self.scored:
+            self._check_batches()
+
+    def _check_batches(self) -> None:
+        if self.micro_batch_size:
+            raise InputError(
+                f"`micro_batch_size`={self.micro_batch_size}: must be 0, since pairs are compared "
+                "with all others of their batch"
+            )
+        for variant in self.variants():
+            if variant.train_batch_size < 2:
+                raise InputError(
+                    f"`train_batch_size`={variant.train_batch_size}: must be at least 2, since "
+                    "pairs are compared with the others of their batch"
+                )

@@ -1,0 +1,99 @@
+"""Reads pairs of texts: the user's tables, and STS-B."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from typing import NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import Row, matches, read_rows
+from albert_tf.hub.huggingface import local_folder
+from albert_tf.tasks.sentences.options import SentenceOptions
+
+# Split -> file as published, and as on the Hub.
+_STS_B = {
+    "train": ("train.tsv", "train-*.parquet"),
+    "eval": ("dev.tsv", "validation-*.parquet"),
+    "predict": ("test.tsv", "test-*.parquet"),
+}
+_STS_B_FOLDERS = ("STS-B", "stsb", "")
+_STS_B_REPOSITORY = "hf://datasets/nyu-mll/glue"
+
+
+class TextPair(NamedTuple):
+    """Two texts.
+
+    Attributes:
+        location: "file:line", for errors.
+        text: the first one.
+        text_pair: the second one, which belongs to it unless there is a score.
+        negative: one that does not belong to the first; None if there is none.
+        score: how similar the two are; None if unknown.
+    """
+
+    location: str
+    text: str
+    text_pair: str
+    negative: str | None = None
+    score: float | None = None
+
+
+def check_files(options: SentenceOptions) -> None:
+    """Raise InputError if a split has no file."""
+    for split in options.splits():
+        if not options.is_sts_b and not getattr(options, options.files[split]):
+            raise InputError(f"`{options.files[split]}`: a table is required")
+
+
+def read_pairs(options: SentenceOptions, split: str) -> list[TextPair]:
+    """Return the pairs of a split.
+
+    Raises:
+        InputError: If a file or a column is missing, a text is empty, a score is no number, or
+            there is no row.
+    """
+    check_files(options)
+    paths = [getattr(options, options.files[split])]
+    columns = (options.text_column, options.text_pair_column)
+    negative = options.negative_column if split == "train" else None
+    score = options.score_column if split != "predict" else None
+    if options.is_sts_b:
+        paths, columns = _sts_b_files(options.data_dir, split), ("sentence1", "sentence2")
+        score = "label" if paths[0].endswith(".parquet") else "score"
+        score = score if split != "predict" else None
+    pairs = [
+        TextPair(
+            row.location,
+            *(row.text(column, may_be_empty=options.is_sts_b) for column in columns),
+            row.text(negative) if negative else None,
+            _number(row, score) if score else None,
+        )
+        for path in paths
+        for row in read_rows(path)
+    ]
+    if not pairs:
+        raise InputError(f"{paths[0]}: no row after the header")
+    return pairs
+
+
+def _number(row: Row, column: str) -> float:
+    try:
+        value = float(row.value(column))
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(
+            f"{row.location}: column {column!r} contains {row.value(column)!r}, not a number"
+        )
+    return value
+
+
+def _sts_b_files(data_dir: str | None, split: str) -> list[str]:
+    names = [os.path.join(folder, name) for folder in _STS_B_FOLDERS for name in _STS_B[split]]
+    root = local_folder(data_dir or _STS_B_REPOSITORY, [names], "data_dir")
+    for name in names:
+        if paths := matches(os.path.join(glob.escape(root), name)):
+            return paths
+    raise InputError(f"`data_dir`={root}: contains no {names[0]} or {names[3]}")

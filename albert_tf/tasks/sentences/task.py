@@ -1,0 +1,189 @@
+"""What fine-tuning of sentence vectors needs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.metrics import METRICS, score
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
+from albert_tf.flops import TRAINING, encoder_flops
+from albert_tf.input.examples import Features
+from albert_tf.report.sections import Section
+from albert_tf.tasks.sentences.model import AlbertForSentences
+from albert_tf.tasks.sentences.objectives import ContrastiveObjective, CosineObjective
+from albert_tf.tasks.sentences.options import SentenceOptions
+from albert_tf.tasks.sentences.readers import TextPair, read_pairs
+from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_by_chance, scores_of, search
+from albert_tf.tokenizers import Tokenizer, packing
+
+# How well the cosines of scored pairs fit the scores.
+CORRELATIONS = ("spearman", "pearson")
+
+
+class SentenceTask(FineTuningTask):
+    """Computes vectors, whose cosines tell texts that belong together from others.
+
+    Pairs with scores are scored by correlations, others by the search for each second text among
+    all of them. In training, an example has all texts of a row; otherwise, each distinct text is an
+    example of its own. Predictions are the cosines of pairs.
+
+    Args:
+        options: of run_sentences.py.
+        tokenizer: of the model.
+
+    Raises:
+        InputError: If a file or an argument is invalid.
+    """
+
+    options: SentenceOptions
+    title = "Sentence vectors"
+    outputs = ("vectors",)
+
+    def __init__(self, options: SentenceOptions, tokenizer: Tokenizer):
+        super().__init__(options, tokenizer)
+        self.metric = "eval_mrr"
+        self.objective = ContrastiveObjective(self.options.temperature)
+        if self.options.scored:
+            self.metric, self.objective = METRICS[CORRELATIONS[0]].key, CosineObjective()
+        self._lowest, self._range = 0.0, 1.0
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        if self.options.scored:
+            return tuple(METRICS[name].key for name in CORRELATIONS)
+        return ("eval_mrr", *(f"eval_recall_at_{cutoff}" for cutoff in CUTOFFS))
+
+    def read(self, split: str) -> dict[str, list[TextPair]]:
+        pairs = read_pairs(self.options, split)
+        if split == "train":
+            self.learn_scale(pairs)
+        return {"": pairs}
+
+    def learn_scale(self, pairs: Sequence[TextPair]) -> None:
+        """Learn from the pairs to train on which scores are the cosines 0 and 1.
+
+        Scores from -1 to 1 are cosines; of others, the lowest stands for 0 and the highest for 1.
+        """
+        scores = [pair.score or 0.0 for pair in pairs]
+        low, high = min(scores), max(scores)
+        if low < -1 or high > 1:
+            self._lowest, self._range = low, max(high - low, 1e-9)
+
+    def encode(self, split: str, examples: Sequence[TextPair]) -> Features:
+        texts, numbers = numbered(examples, with_negatives=split == "train")
+        make = functools.partial(featurize, texts, self.tokenizer, self.options.max_seq_length)
+        features = self.cached(split, "sentences", texts, Features, make)
+        if split != "train":
+            return features
+        ends = np.cumsum(features.lengths)
+        sequences = [
+            (ids, np.zeros_like(ids))
+            for ids in (features.ids[ends[n] - features.lengths[n] : ends[n]] for n in numbers.flat)
+        ]
+        labels = {"label_ids": numbers}
+        if self.options.scored:
+            scores = np.array([pair.score for pair in examples], np.float32)
+            labels = {"label_values": (scores - self._lowest) / np.float32(self._range)}
+        cut = features.tokens_cut[numbers].sum(axis=1)
+        return Features(sequences, features.pad_id, numbers.shape[1], labels, cut)
+
+    def texts(self, examples: Sequence[TextPair]) -> Iterator[str]:
+        yield from numbered(examples, with_negatives=False)[0]
+
+    def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSentences:
+        return AlbertForSentences(config, self.options.pooling, dtype=dtype)
+
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        texts = 3 if self.options.negative_column else 2
+        return texts * TRAINING * encoder_flops(config, self.options.max_seq_length)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        return "GLUE STS-B, dev" if self.options.is_sts_b else super().data_name(examples)
+
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+        if self.options.scored:
+            truth = np.array([pair.score for pair in examples.examples])
+            return score(CORRELATIONS, truth, self.cosines(examples, outputs))
+        scores = scores_of(self.search(examples, outputs).ranks)
+        return {f"eval_{name}": value for name, value in scores.items()}
+
+    def cosines(self, examples: ExampleSet, outputs: Outputs) -> np.ndarray:
+        """Return the cosine of each pair, float64 `[pairs]`."""
+        vectors, pairs = _vectors(outputs), numbered(examples.examples, with_negatives=False)[1]
+        return np.einsum("ij,ij->i", vectors[pairs[:, 0]], vectors[pairs[:, 1]], dtype=np.float64)
+
+    def search(self, examples: ExampleSet, outputs: Outputs) -> Found:
+        """Search for the second text of each pair among those of all pairs."""
+        pairs = numbered(examples.examples, with_negatives=False)[1]
+        return search(_vectors(outputs), pairs)
+
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """Return the cosine of each pair."""
+        return [f"{cosine:.8g}" for cosine in self.cosines(examples, outputs)]
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        """Return vectors whose cosines are the means of those of the models."""
+        return {"vectors": np.concatenate([_vectors(each) for each in outputs], axis=-1)}
+
+    def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
+        vectors = _vectors(outputs)
+        if len(vectors) < 2 or np.ptp(vectors, axis=0).max() > 1e-3:
+            return None
+        return "all texts have the same vector"
+
+    def baseline(self, examples: ExampleSet) -> Baseline | None:
+        if self.options.scored:
+            return None
+        candidates = len({pair.text_pair for pair in examples.examples})
+        scores = scores_by_chance(candidates)
+        results = {f"eval_{name}": value for name, value in scores.items()}
+        return Baseline("a random order", results)
+
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        from albert_tf.tasks.sentences.report import search_sections, similarity_sections
+
+        if examples.split != "eval":
+            return []
+        if self.options.scored:
+            return similarity_sections(examples.examples, self.cosines(examples, outputs))
+        texts = numbered(examples.examples, with_negatives=False)[0]
+        return search_sections(examples.examples, texts, self.search(examples, outputs))
+
+
+def numbered(pairs: Sequence[TextPair], with_negatives: bool) -> tuple[list[str], np.ndarray]:
+    """Return the distinct texts of pairs, and their numbers, int32 `[pairs, 2 or 3]`."""
+    numbers: dict[str, int] = {}
+    columns = [[pair.text for pair in pairs], [pair.text_pair for pair in pairs]]
+    if with_negatives and pairs[0].negative is not None:
+        columns.append([pair.negative or "" for pair in pairs])
+    rows = [
+        [numbers.setdefault(text, len(numbers)) for text in row]
+        for row in zip(*columns, strict=True)
+    ]
+    return list(numbers), np.array(rows, np.int32)
+
+
+def featurize(texts: Sequence[str], tokenizer: Tokenizer, max_seq_length: int) -> Features:
+    """Encode texts as `[CLS] text [SEP]`; one that is too long loses its end."""
+    tokens = tokenizer.encode_batch(list(texts))
+    kept = [packing.truncate(each, None, max_seq_length)[0] for each in tokens]
+    ids = [packing.join(each, None, tokenizer.cls_id, tokenizer.sep_id) for each in kept]
+    cut = [len(each) - len(rest) for each, rest in zip(tokens, kept, strict=True)]
+    sequences = [(each, np.zeros_like(each)) for each in ids]
+    return Features(sequences, tokenizer.pad_id, 1, tokens_cut=cut)
+
+
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Scale vectors `[..., hidden]` to length 1."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.maximum(norms, 1e-12)
+
+
+def _vectors(outputs: Outputs) -> np.ndarray:
+    """Return the vectors of all texts, `[texts, hidden]`, of length 1."""
+    vectors = outputs["vectors"]
+    return unit_length(vectors.reshape(len(vectors), -1))
