@@ -42,6 +42,7 @@ class ResultRow(NamedTuple):
         baseline = f"baseline {self.baseline}" if self.baseline else ""
         notes = [note for note in (interval, baseline) if note]
         name = self.name.removeprefix("eval_").replace("_", " ").replace("f1", "F1")
+        name = name.replace("mrr", "MRR")
         return Headline(name[0].upper() + name[1:], self.value, notes, self.warning)
 
 

@@ -24,9 +24,10 @@ logger = logging.getLogger(__name__)
 
 # Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
 VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt", "tokenizer.json")
-_ADJACENT_FILES = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
-# Of sentence-transformers: how vectors are made.
-_ADJACENT_FILES += ("sentence_bert_config.json", "1_Pooling/config.json")
+_ADJACENT_FILES = (
+    *("config.json", "albert_config.json", "tokenizer_config.json", "labels.json"),
+    *("sentence_bert_config.json", "1_Pooling/config.json"),  # of sentence-transformers
+)
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")

@@ -127,6 +127,11 @@ class TaskModel(TextModel, Generic[Task]):
         Raises:
             InputError: If the model has no head yet, whose shape `fit` learns from the data.
         """
+        return self._trained_model
+
+    @property
+    def _trained_model(self) -> keras.Model:
+        """What `fit` trains."""
         self._known_task()
         return self._model
 
@@ -217,7 +222,7 @@ class TaskModel(TextModel, Generic[Task]):
             held_out.arrays.pop("example_weights", None)  # of training
             validation_data = data.evaluation(held_out, length, size)
         epochs = Epochs.of(steps, math.ceil(len(train) / size), given.passes)
-        model = self._model
+        model = self._trained_model
         model.encoder.seed_generator.state.assign([given.seed, 0])
         model.compile(optimizer=given.create_optimizer(options), metrics=self._metrics())
         history = model.fit(

@@ -63,6 +63,7 @@ class Case(NamedTuple):
         written: reads what the command predicted, as rows of albert-predict with some columns.
         converts: whether a folder in the format of Hugging Face says all that predictions need.
         fit: what `fit` gets in addition.
+        weights_tolerance: how far the weights of `fit` may be from those of the command.
     """
 
     kind: TaskKind
@@ -73,6 +74,7 @@ class Case(NamedTuple):
     written: Callable[[pathlib.Path], list[dict]]
     converts: bool = True
     fit: Mapping[str, Any] = {}
+    weights_tolerance: float = 1e-5
 
 
 def write_weights(folder: pathlib.Path) -> str:
@@ -228,8 +230,10 @@ def _sentences(folder: pathlib.Path, scored: bool) -> Case:
     files[f"{names[2]}_column"] = names[2]
     columns = ([row[:2] for row in rows], thirds) if scored else (rows,)
     inputs = {"text": firsts, "text_pair": seconds}
+    # The gradient of `[CLS]`, which all texts have, is next to nothing, so Adam amplifies rounding.
+    settings, tolerance = ({"pooling": "cls"}, 1e-4) if scored else ({}, 1e-5)
     return Case(
-        sentences.KIND, {"pooling": "cls"} if scored else {}, files, columns, inputs, written
+        sentences.KIND, settings, files, columns, inputs, written, weights_tolerance=tolerance
     )
 
 
@@ -267,7 +271,7 @@ def check(folder: pathlib.Path, name: str) -> None:
     history = fitted.fit(*case.columns, validation_data=part, **FIT, **case.fit)
     assert "val_loss" in history.history
     trained = text_model.from_preset(str(out))
-    check_same_weights(fitted.model, trained.model)
+    check_same_weights(fitted.model, trained.model, case.weights_tolerance)
 
     # Results and predictions are those of the command.
     evaluated = trained.evaluate(*case.columns)
@@ -325,11 +329,11 @@ def check(folder: pathlib.Path, name: str) -> None:
             check_close(_json_lines(results), expected)
 
 
-def check_same_weights(model: keras.Model, other: keras.Model) -> None:
+def check_same_weights(model: keras.Model, other: keras.Model, tolerance: float = 1e-5) -> None:
     for mine, its in zip(model.weights, other.weights, strict=True):
         assert mine.path == its.path
         mine_and_its = map(keras.ops.convert_to_numpy, (mine, its))
-        np.testing.assert_allclose(*mine_and_its, rtol=0, atol=1e-5, err_msg=mine.path)
+        np.testing.assert_allclose(*mine_and_its, rtol=0, atol=tolerance, err_msg=mine.path)
 
 
 def check_close(found: Any, expected: Any) -> None:

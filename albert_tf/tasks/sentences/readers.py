@@ -66,7 +66,8 @@ def read_pairs(options: SentenceOptions, split: str) -> list[TextPair]:
     pairs = [
         TextPair(
             row.location,
-            *(row.text(column, may_be_empty=options.is_sts_b) for column in columns),
+            row.text(columns[0], may_be_empty=options.is_sts_b),
+            row.text(columns[1], may_be_empty=options.is_sts_b),
             row.text(negative) if negative else None,
             _number(row, score) if score else None,
         )

@@ -16,7 +16,6 @@ from albert_tf.report.sections import (
     Section,
     Shade,
     Table,
-    counted_errors,
     excerpt,
 )
 from albert_tf.tasks.sentences.readers import TextPair
@@ -58,8 +57,8 @@ def search_sections(pairs: Sequence[TextPair], texts: Sequence[str], found: Foun
             first_one = excerpt(texts[found.first[number]], _LONGEST)
             facts = [("belongs to it", [Part(right)]), ("found first", [Part(first_one)])]
             cards.append(Card(excerpt(pairs[number].text, _LONGEST), facts))
-    errors = counted_errors(int((ranks > 1).sum()), count, "texts")
-    return [section, errors._replace(cards=cards)]
+    text = f"{(ranks > 1).sum():,} of {count:,} texts are not found first."
+    return [section, Section("Worst errors", text, cards=cards)]
 
 
 def similarity_sections(pairs: Sequence[TextPair], cosines: np.ndarray) -> list[Section]:

@@ -76,7 +76,7 @@ class SentenceEncoder(TaskModel[SentenceTask]):
     @property
     def model(self) -> AlbertEncoder:
         """The encoder. Its weights may be changed, by Keras or by hand, at any time."""
-        return self._model.encoder
+        return self._trained_model.encoder
 
     def fit(
         self,
@@ -114,7 +114,7 @@ class SentenceEncoder(TaskModel[SentenceTask]):
         held_out = self._validation(validation_data, names, self._pairs)
         task = self._use_scores(scores is not None)
         task.learn_scale(examples)
-        self._model.objectives = (task.objective,)
+        self._trained_model.objectives = (task.objective,)
         return self._fit(examples, held_out, arguments)
 
     def evaluate(self, pairs: Any, scores: Any = None, batch_size: int = 32) -> dict[str, float]:
@@ -262,7 +262,8 @@ class SentenceEncoder(TaskModel[SentenceTask]):
                 check_text(text, place)
             if scores is not None:
                 check_number(f"scores[{number}]", score)
-            found.append(TextPair(place, row[0], row[1], *row[2:], score=score))
+            negative = row[2] if len(row) == 3 else None
+            found.append(TextPair(place, row[0], row[1], negative, score))
         return found
 
 
