@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from typing import Any
@@ -17,11 +16,6 @@ from albert_tf.tasks.sentences.options import SentenceSettings
 _TRANSFORMER = "sentence_bert_config.json"
 _POOLING = "1_Pooling/config.json"
 _MODES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-
-
-@dataclasses.dataclass(frozen=True)
-class _Transformer:
-    max_seq_length: int | None = None
 
 
 def files_of(path: str, config: AlbertConfig) -> dict[str, str]:
@@ -57,21 +51,26 @@ def files_of(path: str, config: AlbertConfig) -> dict[str, str]:
 
 
 def read_settings_in(folder: str) -> dict[str, Any]:
-    """Return the settings of a folder of sentence-transformers; {} if it is none.
+    """Return the settings of a folder of sentence-transformers, of any version; {} if it is none.
 
     Raises:
         InputError: If its vectors are made in another way.
     """
-    settings: dict[str, Any] = {}
     path = os.path.join(folder, _POOLING)
-    if exists(path):
-        values = read_json(path, dict[str, Any])
-        chosen = [name for name, value in values.items() if value is True and "_mode_" in name]
-        poolings = [pooling for pooling, mode in _MODES.items() if chosen == [mode]]
-        if not poolings:
-            raise InputError(f"{path}: {', '.join(chosen)}: must be {' or '.join(_MODES.values())}")
-        settings["pooling"] = poolings[0]
-    path = os.path.join(folder, _TRANSFORMER)
-    if exists(path) and (length := read_json(path, _Transformer).max_seq_length):
-        settings["max_seq_length"] = length
+    if not exists(path):
+        return {}
+    values = read_json(path, dict[str, Any])
+    # Since version 6 it is named.
+    named = [mode for mode in [values.get("pooling_mode")] if mode]
+    named += [name for name in values if name.startswith("pooling_mode_") and values[name] is True]
+    names = {**{mode: name for name, mode in _MODES.items()}, **{name: name for name in _MODES}}
+    if len(named) != 1 or named[0] not in names:
+        raise InputError(f"{path}: pools by {', '.join(named)}; must be {' or '.join(_MODES)}")
+    settings = {"pooling": names[named[0]]}
+    places = ((_TRANSFORMER, "max_seq_length"), ("tokenizer_config.json", "model_max_length"))
+    for file, name in places:
+        path = os.path.join(folder, file)
+        length = read_json(path, dict[str, Any]).get(name) if exists(path) else None
+        if isinstance(length, int) and "max_seq_length" not in settings:
+            settings["max_seq_length"] = length
     return settings

@@ -70,7 +70,8 @@ class SentenceEncoder(TaskModel[SentenceTask]):
         if not cls._has_head(preset):
             longest = preset.config.max_position_embeddings
             recorded = read_settings_in(preset.folder)
-            settings = {"max_seq_length": longest, **recorded, **settings}
+            length = min(recorded.get("max_seq_length", longest), longest)
+            settings = {**recorded, "max_seq_length": length, **settings}
         return super()._from_preset(preset, dtype, seed=seed, **settings)
 
     @property

@@ -12,13 +12,19 @@ from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.formats import open_weights
+from albert_tf.interop.models import possible_heads
 from albert_tf.tasks.sentences.model import AlbertForSentences
 from albert_tf.tasks.sentences.objectives import ContrastiveObjective, CosineObjective
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
 from albert_tf.tasks.sentences.retrieval import scores_by_chance, scores_of, search
-from albert_tf.tasks.sentences.sentence_transformers import files_of, read_settings_in
+from albert_tf.tasks.sentences.sentence_transformers import read_settings_in
 from albert_tf.tasks.sentences.task import SentenceTask, featurize, numbered, unit_length
+from albert_tf.tasks.sentences.text_model import SentenceEncoder
+from tests.support.models import write_trained
 
 OPTIONS = {"output_dir": "out", "do_train": True}
 FILE = {"train_file": "pairs.tsv"}
@@ -226,19 +232,38 @@ def test_what_excludes_each_other_is_named(given, message):
     SentenceOptions(**OPTIONS, **FILE, score_column="s", micro_batch_size=8).check()
 
 
-def test_folders_of_sentence_transformers_say_how_vectors_are_made(tmp_path):
-    config = AlbertConfig(vocab_size=30, hidden_size=8, num_attention_heads=2)
-    settings = {"pooling": "cls", "max_seq_length": 20}
-    (tmp_path / "sentences.json").write_text(json.dumps({**settings, "text_column": "q"}))
-    for name, text in files_of(f"{tmp_path}/model.ckpt-1", config).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert read_settings_in(str(tmp_path)) == settings
-    path = tmp_path / "1_Pooling/config.json"
-    path.write_text('{"pooling_mode_max_tokens": true}')
-    with pytest.raises(InputError, match="config.json: pooling_mode_max_tokens: must be pooling"):
-        read_settings_in(str(tmp_path))
-    assert read_settings_in(str(tmp_path / "elsewhere")) == {}
+@pytest.mark.integration
+def test_conversion_keeps_how_vectors_are_made(tmp_path):
+    settings = {"pooling": "cls", "max_seq_length": 10}
+    folder, texts = write_trained(tmp_path / "trained", "encoder"), ["a cat", "b", "abc " * 9]
+    weights = open_weights(folder)
+    assert possible_heads(weights, folder) == ["encoder"]
+    (tmp_path / "trained/sentences.json").write_text(json.dumps({**settings, "text_column": "q"}))
+    assert possible_heads(weights, folder) == ["sentences"]
+    vectors = SentenceEncoder.from_preset(folder).encode(texts)
+    means = SentenceEncoder.from_preset(folder, pooling="mean").encode(texts)
+    assert abs(vectors - means).max() > 0.01
+    for number, to in enumerate(["jax", "huggingface", "google"]):
+        converted = str(tmp_path / to)
+        convert(ConvertOptions(input=folder, output=converted, to_format=to))
+        encoder = SentenceEncoder.from_preset(converted)
+        np.testing.assert_allclose(encoder.encode(texts), vectors, atol=1e-6)
+        folder = converted if number else folder
+    # So does sentence-transformers read them; it writes no settings of ours.
+    huggingface = tmp_path / "huggingface"
+    modules = json.loads((huggingface / "modules.json").read_text())
+    assert [each["path"] for each in modules] == ["", "1_Pooling"]
+    (huggingface / "sentences.json").unlink()
+    assert read_settings_in(str(huggingface)) == settings
+    encoder = SentenceEncoder.from_preset(str(huggingface))
+    np.testing.assert_allclose(encoder.encode(texts), vectors, atol=1e-6)
+    pooling = huggingface / "1_Pooling/config.json"
+    pooling.write_text('{"pooling_mode": "cls"}')  # of version 6
+    (huggingface / "sentence_bert_config.json").unlink()
+    assert read_settings_in(str(huggingface)) == {**settings, "max_seq_length": 16}
+    pooling.write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(InputError, match="pools by pooling_mode_max_tokens; must be mean or cls"):
+        read_settings_in(str(huggingface))
 
 
 def test_texts_are_numbered_once():
