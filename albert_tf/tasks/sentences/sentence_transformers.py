@@ -66,7 +66,7 @@ def read_settings_in(folder: str) -> dict[str, Any]:
     names = {**{mode: name for name, mode in _MODES.items()}, **{name: name for name in _MODES}}
     if len(named) != 1 or named[0] not in names:
         raise InputError(f"{path}: pools by {', '.join(named)}; must be {' or '.join(_MODES)}")
-    settings = {"pooling": names[named[0]]}
+    settings: dict[str, Any] = {"pooling": names[named[0]]}
     places = ((_TRANSFORMER, "max_seq_length"), ("tokenizer_config.json", "model_max_length"))
     for file, name in places:
         path = os.path.join(folder, file)
