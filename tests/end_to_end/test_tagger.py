@@ -79,7 +79,7 @@ def test_columns_are_learned_evaluated_and_predicted(tmp_path, monkeypatch):
     assert results["eval_f1"] > 0.99
     assert results["eval_accuracy"] > 0.99
     assert "tags in IOB2" in output
-    assert "texts longer than 12 tokens, split into windows" in output
+    assert "longer than 12 tokens, so that there are 178 windows" in output
     assert len(os.listdir(tmp_path / "cache")) == 2
     assert json.loads((out / "labels.json").read_text()) == [
         "O",
