@@ -83,7 +83,10 @@ def test_errors(classifier, method, arguments, message):
         ({"learning_rate": 0}, r"^`learning_rate`=0: must be above 0$"),
         ({"warmup_proportion": 2.0}, r"^`warmup_proportion`=2.0: must be 0 to 1$"),
         ({"warmup_proportion": -0.5}, r"^`warmup_proportion`=-0.5: must be 0 to 1$"),
-        ({"optimizer": "adam"}, r"^`optimizer`=adam: must be one of lamb, adamw, muon, or an optimizer"),
+        (
+            {"optimizer": "adam"},
+            r"^`optimizer`=adam: must be one of lamb, adamw, muon, or an optimizer",
+        ),
         ({"optimizer": object(), "learning_rate": 1.0}, r"^`learning_rate`=1.0: belongs to"),
     ],
 )
