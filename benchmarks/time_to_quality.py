@@ -1,6 +1,6 @@
 """A race: processor time until held-out masked tokens and sentence order are predicted so well.
 
-    python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=paper,novels
+    python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=paper,huggingface
 
 Text, vocabulary, shape of the model and held-out examples are fixed; an attempt is free in
 everything else. Every run has a core of its own, so that its training time is its processor time;

@@ -14,7 +14,7 @@ from transformers.models.albert.modeling_albert import AlbertMLMHead
 
 from benchmarks.implementations.workload import Workload
 
-_FIELDS = (
+CONFIG_FIELDS = (
     *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_hidden_groups"),
     *("num_attention_heads", "intermediate_size", "max_position_embeddings"),
 )
@@ -59,7 +59,7 @@ def prepare(workload: Workload, compiled: bool):
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = transformers.AlbertConfig(
-        **{name: workload.config[name] for name in _FIELDS},
+        **{name: workload.config[name] for name in CONFIG_FIELDS},
         hidden_act="gelu_new",
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

@@ -2,7 +2,7 @@
 
     python -m benchmarks.implementations.hugging_face_mlm '{"train": ..., "output_dir": ...}'
 
-Single tokens are masked, 15 % of them, anew in every batch; AdamW decays its learning rate linearly
+Every batch gets new masks of single tokens, 15 % of them; AdamW decays its learning rate linearly
 to 0. Its order of sentences is not trained, as in the example. Writes `metrics.jsonl` and
 `evaluations.jsonl` as run_pretraining.py does.
 """
@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from albert_tf.input.features import pretraining_features, unmasked_features
-from benchmarks.implementations.hugging_face import _FIELDS
+from benchmarks.implementations.hugging_face import CONFIG_FIELDS
 from data_prep.tfrecords import read_examples
 
 SPECIAL_IDS, MASK_ID = 5, 4  # ids below 5 are <pad>, <unk>, [CLS], [SEP] and [MASK]
@@ -50,7 +50,7 @@ def main(
     examples = read_examples(held_out, pretraining_features(length, predictions))
     model = transformers.AlbertForMaskedLM(
         transformers.AlbertConfig(
-            **{name: config[name] for name in _FIELDS},
+            **{name: config[name] for name in CONFIG_FIELDS},
             hidden_act="gelu_new",
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,

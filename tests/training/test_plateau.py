@@ -1,4 +1,4 @@
-"""Runs that stay on the plateau and runs that leave it are told apart (recorded curves)."""
+"""Recorded curves of runs that stay on the plateau, and of runs that leave it."""
 
 from __future__ import annotations
 

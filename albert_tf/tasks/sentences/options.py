@@ -101,8 +101,8 @@ class SentenceOptions(FineTuningOptions):
     )
     temperature: float = option(
         0.05,
-        "Without scores: what cosines are divided by, before a pair is told from the other pairs "
-        "of its batch; on several devices, of its device's share.",
+        "Without scores: what cosines are divided by before the softmax over the texts of a batch; "
+        "on several devices, over those of the device's share.",
         above=0,
         group="Training",
         common=True,

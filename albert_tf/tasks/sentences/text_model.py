@@ -88,8 +88,8 @@ class SentenceEncoder(TaskModel[SentenceTask]):
     ) -> keras.callbacks.History:
         """Train the encoder, as run_sentences.py does, with the `fit` of Keras.
 
-        Without scores, the second text of a pair is told from those of the other pairs in a batch,
-        so larger batches are harder. With scores, cosines are fitted to them.
+        Without scores, the second text of a pair must score above those of the other pairs in a
+        batch, so larger batches are harder. With scores, cosines are fitted to them.
 
         Args:
             pairs: tuples of two texts that belong together, or of three, the last of which does not
