@@ -66,8 +66,7 @@ class MaskedLMHead(keras.layers.Layer):
         product = ops.matmul(hidden, self.dense.kernel)
         hidden = self.norm(activation(self.config.hidden_act, product, self.dense.bias, kernels))
         table = ops.cast(word_embeddings, self.compute_dtype)
-        logits = ops.matmul(hidden, ops.transpose(table))
-        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
+        return kernels.vocabulary_logits(hidden, table, self.output_bias)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -38,10 +38,13 @@ class Kernels:
         merge_heads: `merge_heads(context, kernel)`, the product of the concatenated heads
             `context` `[batch, heads, seq, head_size]` and `kernel` `[heads * head_size, outputs]`:
             `[batch, seq, outputs]`.
-        cross_entropy: `cross_entropy(logits, labels)`, the negative log-likelihood `[...]`,
-            float32, of integer labels `[...]` under float32 logits `[..., classes]`.
-        argmax: `argmax(logits)`, the class `[...]` with the largest of the logits
-            `[..., classes]`, the first of equal ones.
+        vocabulary_logits: `vocabulary_logits(hidden, table, bias)`, the product of `hidden`
+            `[..., width]` and the transposed `table` `[vocab, width]` plus `bias` `[vocab]`:
+            `[..., vocab]`, float32.
+        score: `score(logits, labels)`, the cross-entropy of integer labels `[...]` under float32
+            logits `[..., classes]` or those of `vocabulary_logits`, and 1 where the label has the
+            largest logit, else 0; both `[...]`, float32. Which of equal logits counts as the
+            largest is up to the kernel.
         dropout: `dropout(inputs, rate, seed)` drops elements of `inputs` with probability `rate`
             in (0, 1) and scales up the others. The mask is a function of `seed` `[2]`.
     """
@@ -52,8 +55,8 @@ class Kernels:
     attention: Mapping[str, Callable]
     project_heads: Callable
     merge_heads: Callable
-    cross_entropy: Callable
-    argmax: Callable
+    vocabulary_logits: Callable
+    score: Callable
     dropout: Callable
 
 
@@ -102,12 +105,20 @@ def _merge_heads(context, kernel):
     return ops.matmul(ops.reshape(context, (batch, length, kernel.shape[0])), kernel)
 
 
-def _cross_entropy(logits, labels):
-    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+def _vocabulary_logits(hidden, table, bias):
+    logits = ops.matmul(hidden, ops.transpose(table))
+    return ops.cast(logits, "float32") + ops.cast(bias, "float32")
 
 
-def _argmax(logits):
-    return ops.argmax(logits, axis=-1)
+def _score(logits, labels):
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    return losses, correct(logits, labels)
+
+
+def correct(logits, labels):
+    """Return 1 where the label is the first of the largest logits, else 0; float32."""
+    predictions = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
+    return ops.cast(ops.equal(predictions, labels), "float32")
 
 
 PLAIN_KERNELS = Kernels(
@@ -117,7 +128,7 @@ PLAIN_KERNELS = Kernels(
     attention=ATTENTION,
     project_heads=_project_heads,
     merge_heads=_merge_heads,
-    cross_entropy=_cross_entropy,
-    argmax=_argmax,
+    vocabulary_logits=_vocabulary_logits,
+    score=_score,
     dropout=_dropout,
 )

@@ -14,14 +14,8 @@ import math
 
 from keras import ops
 
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, correct
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
-
-
-def _correct(logits, labels, kernels: Kernels):
-    """1 where the prediction is correct, else 0; float32."""
-    predictions = ops.cast(kernels.argmax(logits), labels.dtype)
-    return ops.cast(ops.equal(predictions, labels), "float32")
 
 
 def _example_weights(batch):
@@ -76,7 +70,7 @@ class Objective(abc.ABC):
         Args:
             outputs: the model's, by name.
             batch: features and labels, by name.
-            kernels: plain or fused kernels, of which `cross_entropy` and `argmax` are of use.
+            kernels: plain or fused kernels, of which `score` is of use.
                 Engines pass their own to objectives that take this argument.
 
         Returns:
@@ -147,17 +141,13 @@ class PretrainingObjective(Objective):
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples = _example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
-        ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
-        sums = {
-            "masked_lm_loss": ops.sum(masked * kernels.cross_entropy(logits, ids)),
-            "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids, kernels)),
-        }
-        for part in self._pair_parts:
+        scores = kernels.score(outputs["masked_lm_logits"], batch["masked_lm_ids"])
+        sums = [ops.sum(masked * score) for score in scores]
+        for _ in self._pair_parts:
             labels = batch["next_sentence_labels"][:, 0]
-            logits = outputs["sentence_order_logits"]
-            sums[f"{part}_loss"] = ops.sum(examples * kernels.cross_entropy(logits, labels))
-            sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels, kernels))
-        return sums
+            scores = kernels.score(outputs["sentence_order_logits"], labels)
+            sums += [ops.sum(examples * score) for score in scores]
+        return dict(zip(self.quantities, sums, strict=True))
 
     def predictions(self, outputs):
         """Return the most probable tokens, `masked_lm_ids` `[batch, predictions]`."""
@@ -208,8 +198,7 @@ class ClassificationObjective(MeanObjective, part="classification"):
     labels = ("label_ids",)
 
     def _values(self, outputs, batch, kernels):
-        logits, labels = outputs["logits"], batch["label_ids"]
-        return kernels.cross_entropy(logits, labels), _correct(logits, labels, kernels)
+        return kernels.score(outputs["logits"], batch["label_ids"])
 
 
 # Score of a missing choice: far below any other, and finite, so that no gradient is NaN.
@@ -240,7 +229,7 @@ class MultipleChoiceObjective(MeanObjective, part="multiple_choice"):
         logits, labels = outputs["logits"], batch["label_ids"]
         if "choice_mask" in batch:
             logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
-        return kernels.cross_entropy(logits, labels), _correct(logits, labels, kernels)
+        return kernels.score(logits, labels)
 
 
 # In `label_ids` of tokens: no label, so no part of the loss.
@@ -268,11 +257,9 @@ class TokenClassificationObjective(Objective):
         # Batches are padded to their longest sequence, labels to the longest of all.
         labels = batch["label_ids"][:, : ops.shape(logits)[1]]
         labeled = ops.cast(labels >= 0, "float32") * _example_weights(batch)[:, None]
-        labels = ops.maximum(labels, 0)
-        return {
-            "token_classification_loss": ops.sum(labeled * kernels.cross_entropy(logits, labels)),
-            "token_classification_accuracy": ops.sum(labeled * _correct(logits, labels, kernels)),
-        }
+        scores = kernels.score(logits, ops.maximum(labels, 0))
+        sums = [ops.sum(labeled * score) for score in scores]
+        return dict(zip(self.quantities, sums, strict=True))
 
 
 class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):
@@ -344,8 +331,7 @@ class SpanObjective(MeanObjective, part="span"):
             ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
             for labels, logits in ((starts, start_logits), (ends, end_logits))
         )
-        correct = _correct(start_logits, starts, kernels) * _correct(end_logits, ends, kernels)
-        return losses * 0.5, correct
+        return losses * 0.5, correct(start_logits, starts) * correct(end_logits, ends)
 
 
 class ConditionalSpanObjective(Objective):

@@ -17,7 +17,7 @@ import keras
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.engines.jax.attention import FUSED
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, correct
 
 
 def _arrays(*inputs) -> list[jax.Array]:
@@ -145,6 +145,10 @@ def _is_label(logits, labels):
 _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
+def _score(logits, labels):
+    return _cross_entropy(logits, labels), correct(logits, labels)
+
+
 def _dropout(inputs, rate, seed):
     """Return dropout with bits of the device's own generator, 8 for an element.
 
@@ -174,6 +178,6 @@ def create_kernels(attention: str, platform: str) -> Kernels:
         attention={**ATTENTION, DEFAULT: fused.get(platform, dot_product_attention)},
         project_heads=_project_heads,
         merge_heads=_merge_heads,
-        cross_entropy=_cross_entropy,
+        score=_score,
         dropout=_dropout,
     )

@@ -258,38 +258,59 @@ def _wide_sum(tensors):
     return tf.add_n(_wide(*tensors))
 
 
-def _cross_entropy(logits, labels):
-    flat = tf.reshape(logits, [-1, logits.shape[-1]])
-    return tf.reshape(_flat_cross_entropy(flat, tf.reshape(labels, [-1])), tf.shape(labels))
+class _VocabularyLogits:
+    """Logits that `_score` computes together with their loss; anything else gets a tensor."""
+
+    def __init__(self, hidden, table, bias):
+        self.factors = hidden, table, bias
+
+    def __tf_tensor__(self, dtype=None, name=None):
+        return PLAIN_KERNELS.vocabulary_logits(*self.factors)
+
+
+def _score(logits, labels):
+    if not isinstance(logits, _VocabularyLogits):
+        return PLAIN_KERNELS.score(logits, labels)
+    hidden, table, bias = map(tf.convert_to_tensor, logits.factors)
+    scores = _vocabulary_score(_rows(hidden), table, bias, tf.reshape(labels, [-1]))
+    return tuple(tf.reshape(score, tf.shape(labels)) for score in scores)
 
 
 @tf.custom_gradient
-def _flat_cross_entropy(logits, labels):
-    losses, log_normalizer = _cross_entropy_forward(logits, labels)
+def _vocabulary_score(hidden, table, bias, labels):
+    # These are a small model's largest tensors, and passes over them took a third of a step. The
+    # gradient of the logits comes from the forward pass but for a factor of each row, which the
+    # narrow factors of the products take, and the float32 logits are never in memory.
+    product = tf.matmul(hidden, table, transpose_b=True)
+    losses, correct, differences, sums = _vocabulary_score_forward(product, bias, labels)
 
-    def gradient(upstream):
-        return _cross_entropy_backward(logits, labels, log_normalizer, upstream), None
+    def gradient(upstream, _):
+        factors = upstream[:, None] / sums
+        wide = tf.cast(tf.matmul(differences, table), tf.float32)
+        scaled = tf.concat([tf.cast(hidden, tf.float32) * factors, factors], axis=1)
+        columns = tf.matmul(differences, tf.cast(scaled, hidden.dtype), transpose_a=True)
+        bias_gradient = tf.cast(columns[:, -1], bias.dtype)
+        return tf.cast(wide * factors, hidden.dtype), columns[:, :-1], bias_gradient, None
 
-    return losses, gradient
+    return (losses, correct), gradient
 
 
 @tf.function(autograph=False, jit_compile=True)
-def _cross_entropy_forward(logits, labels):
+def _vocabulary_score_forward(product, bias, labels):
+    """Return losses, whether the label has the largest logit, and the gradient in two factors.
+
+    The gradient of a row's logits is `differences / sums`, the probabilities minus the label's 1.
+    """
+    logits = tf.cast(product, tf.float32) + bias
     largest = _row_maxima(logits)
-    log_normalizer = (tf.math.log(_row_sums(tf.exp(logits - largest))) + largest)[:, 0]
-    return log_normalizer - tf.gather(logits, labels, batch_dims=1), log_normalizer
-
-
-@tf.function(autograph=False, jit_compile=True)
-def _cross_entropy_backward(logits, labels, log_normalizer, upstream):
-    probabilities = tf.exp(logits - log_normalizer[:, None])
+    powers = tf.exp(logits - largest)
+    sums = _row_sums(powers)
+    label_logits = tf.gather(logits, labels, batch_dims=1)
     is_label = tf.range(logits.shape[-1], dtype=labels.dtype)[None, :] == labels[:, None]
-    return (probabilities - tf.cast(is_label, tf.float32)) * upstream[:, None]
-
-
-def _argmax(logits):
-    # Keras's makes five passes over the logits first, to tell -0.0 from 0.0.
-    return tf.argmax(logits, axis=-1, output_type=tf.int32)
+    losses = (tf.math.log(sums) + largest)[:, 0] - label_logits
+    differences = tf.where(is_label, powers - sums, powers)
+    correct = tf.cast(label_logits >= largest[:, 0], tf.float32)
+    return losses, correct, tf.cast(differences, product.dtype), sums
 
 
 CPU_KERNELS = dataclasses.replace(
@@ -298,6 +319,6 @@ CPU_KERNELS = dataclasses.replace(
     gelu_product=_gelu_product,
     add_norm=_add_norm,
     attention={**ATTENTION, DEFAULT: _attention},
-    cross_entropy=_cross_entropy,
-    argmax=_argmax,
+    vocabulary_logits=_VocabularyLogits,
+    score=_score,
 )

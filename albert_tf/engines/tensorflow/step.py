@@ -290,6 +290,8 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         fused = accepted_arguments(self.objective.sums, kernels=execution.kernels)
         with tf.GradientTape() as tape:
             outputs = self.model(model_features(self.model, batch), training=True, **accepted)
+            if not fused:
+                outputs = tf.nest.map_structure(tf.convert_to_tensor, outputs)
             sums = self.objective.sums(outputs, batch, **fused)
             loss = self.objective.loss(sums, weights)
         # Without sentence pairs, the loss does not depend on the sentence-order head.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -136,16 +138,31 @@ def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):
     np.testing.assert_array_equal(tf.cast(gradient, "float32"), exact)
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("shape", [(5,), (3, 4)])
-def test_cross_entropy(shape):
-    draw = np.random.default_rng(0)
-    logits = tf.constant(draw.normal(scale=8, size=(*shape, 50)), tf.float32)
-    labels = tf.constant(draw.integers(0, 50, shape), tf.int32)
-    fused = value_and_gradients(lambda x: CPU_KERNELS.cross_entropy(x, labels), logits)
-    plain = value_and_gradients(lambda x: PLAIN_KERNELS.cross_entropy(x, labels), logits)
-    for one, other in zip(fused, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+@DTYPES
+def test_score_of_vocabulary_logits(dtype, tolerance):
+    hidden, table, bias = draw((3, 4, 8), (50, 8), 50)
+    hidden, table = (tf.cast(x, dtype) for x in (3 * hidden, table))
+    labels = PLAIN_KERNELS.vocabulary_logits(hidden, table, bias).numpy().argmax(axis=-1)
+    labels[1:] = np.random.default_rng(0).integers(0, 50, labels[1:].shape)
+
+    def losses(kernels, *factors):
+        return kernels.score(kernels.vocabulary_logits(*factors), tf.constant(labels))[0]
+
+    factors = hidden, table, bias
+    fused = value_and_gradients(functools.partial(losses, CPU_KERNELS), *factors)
+    wide = [tf.cast(x, tf.float32) for x in factors]
+    exact = value_and_gradients(functools.partial(losses, PLAIN_KERNELS), *wide)
+    for one, other, like in zip(fused, exact, [bias, *factors], strict=True):
+        assert one.dtype == like.dtype
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(
+            tf.cast(one, tf.float32) / scale, other / scale, rtol=tolerance, atol=tolerance
+        )
+    logits = [each.vocabulary_logits(*factors) for each in (CPU_KERNELS, PLAIN_KERNELS)]
+    np.testing.assert_array_equal(tf.convert_to_tensor(logits[0]), logits[1])
+    correct = CPU_KERNELS.score(logits[0], labels)[1].numpy()
+    assert correct[0].all()
+    np.testing.assert_array_equal(correct, PLAIN_KERNELS.score(logits[1], labels)[1])
 
 
 # Inputs as large as in training: XLA treats smaller ones in other ways.
@@ -157,8 +174,7 @@ COMPILED = {
     "_softmax_forward": [(4, 8, 128, 128), (4, 1, 1, 128), ()],
     "_softmax_backward": [(4, 8, 128, 128), (), (4, 8, 128, 128)],
     "_wide_sum": [[(512, 512)] * 3],
-    "_cross_entropy_forward": [(160, 3000), "labels"],
-    "_cross_entropy_backward": [(160, 3000), "labels", (160,), (160,)],
+    "_vocabulary_score_forward": [(160, 3000), (3000,), "labels"],
 }
 
 
@@ -225,8 +241,3 @@ def test_all_compiled_operations_are_checked():
         name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
     }
     assert compiled - {"_gelu_backward"} == set(COMPILED)  # the other one without outputs
-
-
-def test_argmax_is_the_first_of_equal_logits():
-    logits = np.round(np.random.default_rng(0).normal(size=(7, 5, 30)), 1).astype(np.float32)
-    np.testing.assert_array_equal(CPU_KERNELS.argmax(logits), PLAIN_KERNELS.argmax(logits))

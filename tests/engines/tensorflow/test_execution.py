@@ -78,7 +78,7 @@ def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions)
         with tf.GradientTape() as tape:
             outputs = model(batch(4), training=True, heads_only=True, **options)
             logits = outputs["masked_lm_logits"], outputs["sentence_order_logits"]
-            loss = sum(tf.reduce_sum(each**2) for each in logits)
+            loss = sum(tf.reduce_sum(tf.square(each)) for each in logits)
         return (*logits, *map(tf.convert_to_tensor, tape.gradient(loss, weights)))
 
     plain = outputs_and_gradients()
