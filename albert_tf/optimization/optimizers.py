@@ -21,8 +21,8 @@ EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 # What `Lamb.update` measures over all variables.
 TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
 
-# Kernels of the layers, but not embeddings, their projection, the pooler and heads.
-HIDDEN_KERNELS = ("(^|/)transformer/.*kernel",)
+# All matrices but embeddings and the outputs of heads (`output_weights`).
+HIDDEN_KERNELS = ("/kernel$",)
 
 # Root mean square of the elements of AdamW's updates (arXiv 2502.16982, section 2.2).
 _RMS = 0.2
