@@ -5,7 +5,10 @@
 
 Continues a pretrained model on the text of a domain, with its own vocabulary and with pieces that
 are learned from the text, and evaluates masked tokens before and after, on held-out text of the
-domain and on text of the kind that it was trained on. Prints means over seeds with 95 % intervals.
+domain and on text of the kind that it was trained on. With --train_file and --eval_file, a table of
+labeled texts of the domain, also fine-tunes classifiers from the models before and after. Prints
+means over seeds with 95 % intervals.
+
 Accuracies of two vocabularies cannot be compared, since longer pieces are harder to predict, but
 bits can: the loss of the masked tokens for each byte of the text that they stand for.
 
@@ -45,6 +48,8 @@ class Options:
     steps: int = option(150, f"Steps of {BATCH} examples.")
     learning_rate: float = option(0.001, "Peak learning rate of AdamW.")
     seeds: int = option(3, "Number of runs of each kind.")
+    train_file: str | None = option(None, "Labeled texts of the domain, for a classifier.")
+    eval_file: str | None = option(None, "Held-out ones.")
 
 
 def main(options: Options) -> None:
@@ -75,6 +80,31 @@ def main(options: Options) -> None:
             )  # fmt: skip
             rows.append(evaluated(folder / f"{variant} {seed}", folder, variant, training))
             report(f"after, {variant}", rows, bytes_per_token[variant])
+    if options.train_file:
+        classify(options, folder, list(before))
+
+
+def classify(options: Options, folder: pathlib.Path, variants: list[str]) -> None:
+    """Print the accuracy of classifiers that start from the models before and after."""
+    scores: dict[str, list[float]] = {}
+    for seed in range(options.seeds):
+        for variant in variants:
+            for title, model in (("before", f"{variant} start"), ("after", f"{variant} {seed}")):
+                output = folder / f"{model} classifier {seed}"
+                if not (output / "eval_results.txt").exists():
+                    run(
+                        "run_classifier.py", "--task_name=table", "--do_train", "--do_eval",
+                        f"--train_file={options.train_file}", f"--eval_file={options.eval_file}",
+                        f"--init_checkpoint={folder / model}", f"--output_dir={output}",
+                        f"--max_seq_length={LENGTH}", "--train_batch_size=32", "--train_step=400",
+                        "--warmup_step=40", "--learning_rate=0.0005", f"--random_seed={seed}",
+                    )  # fmt: skip
+                lines = (output / "eval_results.txt").read_text().splitlines()
+                accuracy = next(line for line in lines if "accuracy = " in line)
+                row = scores.setdefault(f"{title}, {variant}", [])
+                row.append(100 * float(accuracy.partition(" = ")[2]))
+    for title, values in scores.items():
+        print(f"classifier {title}: {_interval(np.array(values), 1)} %", flush=True)
 
 
 def prepare(

@@ -3,8 +3,9 @@
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=paper,huggingface
 
 Text, vocabulary, shape of the model and held-out examples are fixed; an attempt is free in
-everything else. Every run has a core of its own, so that its training time is its processor time;
-start-up, compiling and evaluation do not count. docs/time-to-quality.md is the log of all attempts.
+everything else. Its processor time is its number of steps times the time of a step, which short
+runs measure in the end, one at a time and on one core, since runs side by side slow each other.
+Start-up, compiling and evaluation do not count. docs/time-to-quality.md is the log of all attempts.
 An idea that is not in `ATTEMPTS` is a name and flags:
 
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=fast \
@@ -37,6 +38,7 @@ from benchmarks.machine import describe, versions
 
 CONFIG, LENGTH, PREDICTIONS, BATCH = "small", 64, 10, 64
 EVAL_EVERY, EVAL_STEPS = 500, 100
+COST_ROUNDS, COST_STEPS = 3, 160
 QUANTITIES = {
     "masked_lm_accuracy": ("Held-out masked tokens: accuracy", 0.294),
     "sentence_order_accuracy": ("Held-out sentence order: accuracy", 0.649),
@@ -64,6 +66,11 @@ class Attempt:
 
 ATTEMPTS = {
     "paper": Attempt(),
+    "muon": Attempt(
+        recipe="small_cpu_muon",
+        data={"ngram": 1, "masked_lm_prob": 0.28, "max_predictions_per_seq": 18},
+        model={"initializer_range": 0.06},
+    ),
     "huggingface": Attempt(huggingface={"learning_rate": 5e-5, "batch_size": 8}),
     "huggingface-tuned": Attempt(huggingface={"learning_rate": 1e-3, "batch_size": 64}),
 }
@@ -100,7 +107,8 @@ def main(options: Options) -> None:
             core = free.pop()
             os.sched_setaffinity(0, {core})  # of this thread and the processes that it starts
             try:
-                train(folder, name, attempts[name], records[name], seed, options.steps)
+                output = folder / "runs" / f"{name}-{seed}"
+                train(output, attempts[name], records[name], seed, options.steps)
             finally:
                 free.append(core)
             print(f"{name}, seed {seed}: done", flush=True)
@@ -108,7 +116,23 @@ def main(options: Options) -> None:
         jobs = [pool.submit(job, name, seed) for seed in range(options.seeds) for name in attempts]
         for each in jobs:
             each.result()
+    os.sched_setaffinity(0, cores[:1])
+    measure_costs(folder, attempts, records)
     report(folder)
+
+
+def measure_costs(folder: pathlib.Path, attempts: Mapping[str, Attempt], records: Mapping) -> None:
+    """Add the seconds of a step of each attempt to `costs.json`, medians of interleaved rounds."""
+    path = folder / "costs.json"
+    costs = json.loads(path.read_text()) if path.exists() else {}
+    seconds: dict[str, list[float]] = {name: [] for name in attempts if name not in costs}
+    for number in range(COST_ROUNDS):
+        for name, measured in seconds.items():
+            output = folder / "costs" / f"{name}-{number}"
+            train(output, attempts[name], records[name], number, COST_STEPS, evaluate=False)
+            measured.append(seconds_per_step(output))
+    costs.update((name, float(np.median(measured))) for name, measured in seconds.items())
+    write_text(str(path), json.dumps(costs, indent=1) + "\n")
 
 
 def attempt_of(name: str, options: Options) -> Attempt:
@@ -169,19 +193,18 @@ def _create(
 
 
 def train(
-    folder: pathlib.Path,
-    name: str,
+    output: pathlib.Path,
     attempt: Attempt,
     records: tuple[pathlib.Path, pathlib.Path],
     seed: int,
     steps: int,
+    evaluate: bool = True,
 ) -> None:
     """Train and evaluate a model, if that is not done."""
-    output = folder / "runs" / f"{name}-{seed}"
     if (output / "done").exists():
         return
     output.mkdir(parents=True, exist_ok=True)
-    config = AlbertConfig.from_json_file(CONFIG).to_dict() | attempt.model
+    config = {**AlbertConfig.from_json_file(CONFIG).to_dict(), **attempt.model}
     write_text(str(output / "config.json"), json.dumps(config))
     if attempt.huggingface:
         arguments = {
@@ -192,7 +215,7 @@ def train(
             "length": LENGTH,
             "predictions": PREDICTIONS,
             "steps": steps or 10000,
-            "eval_every": EVAL_EVERY,
+            "eval_every": EVAL_EVERY if evaluate else steps + 1,
             "eval_examples": EVAL_STEPS * BATCH,
             "seed": seed,
             "bfloat16": True,
@@ -207,73 +230,75 @@ def train(
             "max_predictions_per_seq": attempt.data.get("max_predictions_per_seq", PREDICTIONS),
             "output_dir": output,
             "random_seed": seed,
-            "eval_every_steps": EVAL_EVERY,
+            "eval_every_steps": EVAL_EVERY if evaluate else 0,
             "max_eval_steps": EVAL_STEPS,
             **attempt.training,
             **({"num_train_steps": steps} if steps else {}),
         }
         words = [f"--{key}={value}" for key, value in flags.items()]
+        if not evaluate:
+            words.append("--nodo_eval")
         run("run_pretraining.py", f"--flagfile={attempt.recipe}", *words)
         everything = ("--nodo_train", "--max_eval_steps=0", "--best_checkpoint_metric=none")
-        run("run_pretraining.py", f"--flagfile={attempt.recipe}", *words, *everything)
+        if evaluate:
+            run("run_pretraining.py", f"--flagfile={attempt.recipe}", *words, *everything)
     (output / "done").touch()
 
 
 def report(folder: pathlib.Path) -> None:
-    """Write and print the results of all runs in the folder that are done."""
-    runs: dict[str, list[dict[str, Any]]] = {}
+    """Write and print the results of all attempts in the folder whose cost was measured."""
+    costs = json.loads((folder / "costs.json").read_text())
+    runs: dict[str, list[list[dict[str, Any]]]] = {}
     for done in sorted(folder.glob("runs/*/done")):
-        runs.setdefault(done.parent.name.rpartition("-")[0], []).append(result_of(done.parent))
-    content = {"machine": describe(), "versions": versions(), "runs": runs}
+        runs.setdefault(done.parent.name.rpartition("-")[0], []).append(curve_of(done.parent))
+    runs = {name: curves for name, curves in runs.items() if name in costs}
+    content = {"machine": describe(), "versions": versions(), "costs": costs, "runs": runs}
     write_text(str(folder / "results.json"), json.dumps(content, indent=1) + "\n")
     for quantity, (title, target) in QUANTITIES.items():
-        drawn = chart(
-            title,
-            [Line(name, *mean_curve(each, quantity)) for name, each in runs.items()],
-            [Mark("target", target)],
-            percent=True,
-            x_label="processor minutes",
-        )
+        lines = [
+            Line(name, *mean_curve(curves, quantity, costs[name]))
+            for name, curves in runs.items()
+            if quantity in curves[0][-1]
+        ]
+        marks = [Mark("target", target)]
+        drawn = chart(title, lines, marks, percent=True, x_label="processor minutes")
         write_text(str(folder / f"{quantity}.svg"), adaptive(drawn))
     print("| attempt | seeds | steps | processor minutes | masked tokens, % | order, % |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, each in runs.items():
-        steps = int(each[0]["curve"][-1]["step"])
-        time = np.mean([steps * run["seconds_per_step"] / 60 for run in each])
-        results = [
-            _spread([run["curve"][-1].get(quantity) for run in each]) for quantity in QUANTITIES
-        ]
-        print(
-            f"| {name} | {len(each)} | {steps} | {time:.1f} | {' | '.join(results)} |", flush=True
-        )
+    for name, curves in runs.items():
+        steps = int(curves[0][-1]["step"])
+        results = [_spread([each[-1].get(quantity) for each in curves]) for quantity in QUANTITIES]
+        minutes = steps * costs[name] / 60
+        print(f"| {name} | {len(curves)} | {steps} | {minutes:.1f} | {' | '.join(results)} |")
 
 
-def result_of(output: pathlib.Path) -> dict[str, Any]:
-    """Return a run's seconds a step, and its evaluations, of which the last is on all examples."""
+def seconds_per_step(output: pathlib.Path) -> float:
+    """Return the median over the records of a run, without the evaluations before some of them."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     seconds, steps = np.array([[line["seconds"], line["step"]] for line in lines]).T
+    return float(np.median(np.diff(seconds) / np.diff(steps)))
+
+
+def curve_of(output: pathlib.Path) -> list[dict[str, Any]]:
+    """Return a run's evaluations, of which the last is on all examples."""
     recorded, results = output / "evaluations.jsonl", output / "eval_results.txt"
-    curve = []
-    if recorded.exists():
-        curve = [json.loads(line) for line in recorded.read_text().splitlines()]
+    curve = [json.loads(line) for line in recorded.read_text().splitlines()]
     if results.exists():
         pairs = (line.split(" = ") for line in results.read_text().splitlines())
-        values = {name: float(value) for name, value in pairs if name in QUANTITIES}
-        curve = [row for row in curve if row["step"] < steps[-1]] + [{"step": steps[-1], **values}]
-    # The median leaves out the records before which the model was evaluated.
-    rate = np.median(np.diff(seconds) / np.diff(steps))
-    return {"seconds_per_step": float(rate), "curve": curve}
+        values = {name: float(value) for name, value in pairs}
+        step = values["global_step"]
+        curve = [row for row in curve if row["step"] < step]
+        curve.append({"step": step, **{name: values[name] for name in QUANTITIES}})
+    return curve
 
 
-def mean_curve(runs: list[dict[str, Any]], quantity: str) -> tuple[list[float], list[float]]:
+def mean_curve(
+    curves: list[list[dict[str, Any]]], quantity: str, seconds: float
+) -> tuple[list[float], list[float]]:
     """Return processor minutes, and the mean over the runs of a quantity."""
     points = [
-        [
-            (row["step"] * run["seconds_per_step"] / 60, row[quantity])
-            for row in run["curve"]
-            if quantity in row
-        ]
-        for run in runs
+        [(row["step"] * seconds / 60, row[quantity]) for row in curve if quantity in row]
+        for curve in curves
     ]
     x, y = np.mean(points, axis=0).reshape(-1, 2).T
     return x.tolist(), y.tolist()
