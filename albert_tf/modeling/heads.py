@@ -22,9 +22,9 @@ from albert_tf.modeling.losses import (
     MultipleChoiceObjective,
     PretrainingObjective,
     RegressionObjective,
-    SpanObjective,
     TokenClassificationObjective,
 )
+from albert_tf.modeling.span_losses import SpanObjective
 
 
 class MaskedLMHead(keras.layers.Layer):

@@ -32,6 +32,8 @@ OTHER_IN_BATCHES = frozenset(
         "next_sentence_labels",
         "token_boundary",
         "label_ids",
+        "label_probabilities",
+        "teacher_probabilities",
         "label_values",
         "label_sets",
         "choice_mask",

@@ -112,10 +112,10 @@ def _vocabulary_logits(hidden, table, bias):
 
 def _score(logits, labels):
     losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-    return losses, correct(logits, labels)
+    return losses, is_correct(logits, labels)
 
 
-def correct(logits, labels):
+def is_correct(logits, labels):
     """Return 1 where the label is the first of the largest logits, else 0; float32."""
     predictions = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
     return ops.cast(ops.equal(predictions, labels), "float32")

@@ -14,11 +14,11 @@ import math
 
 from keras import ops
 
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, correct
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 
-def _example_weights(batch):
+def example_weights(batch):
     """Return the weight of every example, 0 for padding of the last batch; float32 `[batch]`."""
     names = [name for name in ("is_real_example", "example_weights") if name in batch]
     if not names:
@@ -133,13 +133,13 @@ class PretrainingObjective(Objective):
         self.labels = ("masked_lm_ids", "masked_lm_weights", *pairs)
 
     def weights(self, batch):
-        examples = _example_weights(batch)
+        examples = example_weights(batch)
         masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
         pairs = {part: ops.sum(examples) for part in self._pair_parts}
         return {"masked_lm": masked, **pairs}
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples = _example_weights(batch)
+        examples = example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
         scores = kernels.score(outputs["masked_lm_logits"], batch["masked_lm_ids"])
         sums = [ops.sum(masked * score) for score in scores]
@@ -168,10 +168,10 @@ class MeanObjective(Objective):
             cls.losses = cls.quantities[:1]
 
     def weights(self, batch):
-        return {self.parts[0]: ops.sum(_example_weights(batch))}
+        return {self.parts[0]: ops.sum(example_weights(batch))}
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples = _example_weights(batch)
+        examples = example_weights(batch)
         values = self._values(outputs, batch, kernels)
         return {
             quantity: ops.sum(examples * value)
@@ -183,8 +183,54 @@ class MeanObjective(Objective):
         """Return the quantities of each example, `[batch]`."""
 
 
-class ClassificationObjective(MeanObjective, part="classification"):
-    """Mean cross-entropy of `label_ids` `[batch]`.
+# In `label_ids`: no label, so no part of the loss.
+NO_LABEL = -1
+
+
+class ClassesObjective(Objective):
+    """Base class of objectives of classes, which may be taught by another model.
+
+    A batch may contain `label_probabilities` `[batch, classes]`, float32, which then replace
+    `label_ids` in the loss, and `teacher_probabilities`, those of a teacher at the temperature T.
+    With these, the loss of a prediction is (arXiv 1503.02531)
+
+        teacher_weight * T^2 * cross_entropy(teacher_probabilities, softmax(logits / T))
+        + (1 - teacher_weight) * cross_entropy of the label, if there is one
+
+    and where there is no label, the teacher's counts as correct.
+
+    Args:
+        teacher_weight: of the teacher's part.
+        temperature: T, by which logits are divided in the teacher's part.
+    """
+
+    def __init__(self, teacher_weight: float = 0.5, temperature: float = 1.0):
+        self.teacher_weight = teacher_weight
+        self.temperature = temperature
+
+    def _losses_and_hits(self, logits, batch, kernels: Kernels):
+        """Return the loss and the correctness of predictions, `[...]`, from `[..., classes]`."""
+        labels, taught = batch["label_ids"], batch.get("teacher_probabilities")
+        labeled = labels >= 0
+        if taught is not None:
+            labels = ops.where(labeled, labels, ops.cast(ops.argmax(taught, -1), labels.dtype))
+        labels = ops.maximum(labels, 0)
+        losses, hits = kernels.score(logits, labels)
+        if "label_probabilities" in batch:
+            losses = _soft_cross_entropy(logits, batch["label_probabilities"])
+        if taught is not None:
+            soft_losses = _soft_cross_entropy(logits / self.temperature, taught)
+            losses = (1 - self.teacher_weight) * ops.where(labeled, losses, 0.0)
+            losses += self.teacher_weight * self.temperature**2 * soft_losses
+        return losses, hits
+
+
+def _soft_cross_entropy(logits, probabilities):
+    return -ops.sum(probabilities * ops.log_softmax(logits, axis=-1), axis=-1)
+
+
+class ClassificationObjective(ClassesObjective, MeanObjective, part="classification"):
+    """Mean cross-entropy of `label_ids` `[batch]`, or as in `ClassesObjective`.
 
     Example:
         >>> objective = albert_tf.ClassificationObjective()
@@ -198,15 +244,15 @@ class ClassificationObjective(MeanObjective, part="classification"):
     labels = ("label_ids",)
 
     def _values(self, outputs, batch, kernels):
-        return kernels.score(outputs["logits"], batch["label_ids"])
+        return self._losses_and_hits(outputs["logits"], batch, kernels)
 
 
 # Score of a missing choice: far below any other, and finite, so that no gradient is NaN.
 MISSING_CHOICE = -1e9
 
 
-class MultipleChoiceObjective(MeanObjective, part="multiple_choice"):
-    """Mean cross-entropy of `label_ids` `[batch]` over the choices of each example.
+class MultipleChoiceObjective(ClassesObjective, MeanObjective, part="multiple_choice"):
+    """Mean cross-entropy of `label_ids` `[batch]` over the choices, or as in `ClassesObjective`.
 
     A batch may contain `choice_mask` `[batch, choices]`, 0 for the padding of examples that have
     fewer choices than others, which is ignored.
@@ -226,21 +272,18 @@ class MultipleChoiceObjective(MeanObjective, part="multiple_choice"):
     labels = ("label_ids",)
 
     def _values(self, outputs, batch, kernels):
-        logits, labels = outputs["logits"], batch["label_ids"]
+        logits = outputs["logits"]
         if "choice_mask" in batch:
             logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
-        return kernels.score(logits, labels)
+        return self._losses_and_hits(logits, batch, kernels)
 
 
-# In `label_ids` of tokens: no label, so no part of the loss.
-NO_LABEL = -1
-
-
-class TokenClassificationObjective(Objective):
-    """Mean cross-entropy over the labeled tokens of a batch.
+class TokenClassificationObjective(ClassesObjective):
+    """Mean cross-entropy over the labeled tokens of a batch, or as in `ClassesObjective`.
 
     A batch contains `label_ids`, int32 `[batch, at least seq]`: the label of each token, or a
-    negative number for a token without one (`[CLS]`, padding, the rest of a word).
+    negative number for a token without one (`[CLS]`, padding, the rest of a word). The
+    `teacher_probabilities` `[batch, at least seq, labels]` of these are 0.
     """
 
     parts = ("token_classification",)
@@ -249,17 +292,25 @@ class TokenClassificationObjective(Objective):
     labels = ("label_ids",)
 
     def weights(self, batch):
-        labeled = ops.cast(batch["label_ids"] >= 0, "float32") * _example_weights(batch)[:, None]
-        return {"token_classification": ops.sum(labeled)}
+        return {"token_classification": ops.sum(self._weights_of_tokens(batch))}
+
+    def _weights_of_tokens(self, batch):
+        counted = batch["label_ids"] >= 0
+        if "teacher_probabilities" in batch:
+            taught = ops.sum(batch["teacher_probabilities"], axis=-1) > 0
+            counted = ops.logical_or(counted, taught)
+        return ops.cast(counted, "float32") * example_weights(batch)[:, None]
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         logits = outputs["logits"]
         # Batches are padded to their longest sequence, labels to the longest of all.
-        labels = batch["label_ids"][:, : ops.shape(logits)[1]]
-        labeled = ops.cast(labels >= 0, "float32") * _example_weights(batch)[:, None]
-        scores = kernels.score(logits, ops.maximum(labels, 0))
-        sums = [ops.sum(labeled * score) for score in scores]
-        return dict(zip(self.quantities, sums, strict=True))
+        length = ops.shape(logits)[1]
+        names = [name for name in ("label_ids", "teacher_probabilities") if name in batch]
+        labels = {name: batch[name][:, :length] for name in names}
+        weights = self._weights_of_tokens({**batch, **labels})
+        values = self._losses_and_hits(logits, labels, kernels)
+        pairs = zip(self.quantities, values, strict=True)
+        return {quantity: ops.sum(weights * value) for quantity, value in pairs}
 
 
 class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):
@@ -301,69 +352,3 @@ class MultiLabelObjective(MeanObjective, part="multi_label"):
         losses = ops.softplus(logits) - labels * logits
         correct = ops.cast(ops.equal(logits >= 0, labels > 0.5), "float32")
         return ops.mean(losses, axis=-1), ops.mean(correct, axis=-1)
-
-
-class SpanObjective(MeanObjective, part="span"):
-    """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
-
-    A prediction is correct if both positions are.
-
-    Example:
-        >>> objective = albert_tf.SpanObjective()
-        >>> batch = {
-        ...     "input_ids": np.ones((1, 3), "int32"),
-        ...     "start_positions": np.array([1]),
-        ...     "end_positions": np.array([2]),
-        ... }
-        >>> start_logits, end_logits = np.float32([[0, 9, 0]]), np.float32([[0, 0, 9]])
-        >>> outputs = {"start_logits": start_logits, "end_logits": end_logits}
-        >>> float(objective.sums(outputs, batch)["span_accuracy"])
-        1.0
-    """
-
-    labels = ("start_positions", "end_positions")
-
-    def _values(self, outputs, batch, kernels):
-        starts, ends = batch["start_positions"], batch["end_positions"]
-        start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
-        # The number of classes is the sequence length, which may be unknown when tracing.
-        losses = sum(
-            ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-            for labels, logits in ((starts, start_logits), (ends, end_logits))
-        )
-        return losses * 0.5, correct(start_logits, starts) * correct(end_logits, ends)
-
-
-class ConditionalSpanObjective(Objective):
-    """Spans as in `SpanObjective`, plus half of the cross-entropy of `is_impossible` `[batch]`.
-
-    Ends are predicted given the true start, and so is their accuracy.
-
-    Example:
-        >>> albert_tf.ConditionalSpanObjective().losses
-        ('span_loss', 'answerability_loss')
-    """
-
-    parts = ("span", "answerability")
-    quantities = ("span_loss", "span_accuracy", "answerability_loss", "answerability_accuracy")
-    losses = ("span_loss", "answerability_loss")
-    labels = ("start_positions", "end_positions", "is_impossible")
-
-    def weights(self, batch):
-        examples = ops.sum(_example_weights(batch))
-        return dict.fromkeys(self.parts, examples)
-
-    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        log_probs = {
-            "start_logits": outputs["start_log_probs"],
-            "end_logits": outputs["end_log_probs"],
-        }
-        examples, logits = _example_weights(batch), outputs["cls_logits"]
-        impossible = ops.cast(batch["is_impossible"], "float32")
-        losses = ops.binary_crossentropy(impossible, logits, from_logits=True)
-        correct = ops.cast(ops.equal(logits > 0, impossible > 0), "float32")
-        return {
-            **SpanObjective().sums(log_probs, batch, kernels),
-            "answerability_loss": ops.sum(examples * losses) * 0.5,
-            "answerability_accuracy": ops.sum(examples * correct),
-        }

@@ -18,7 +18,7 @@ from albert_tf.modeling.layers import (
     layer_norm,
     select,
 )
-from albert_tf.modeling.losses import ConditionalSpanObjective
+from albert_tf.modeling.span_losses import ConditionalSpanObjective
 
 # Logit of positions where an answer can neither start nor end.
 _IMPOSSIBLE = -1e30

@@ -17,14 +17,13 @@ from albert_tf.modeling.heads import (
 )
 from albert_tf.modeling.losses import (
     ClassificationObjective,
-    ConditionalSpanObjective,
     MultiLabelObjective,
     MultipleChoiceObjective,
     PretrainingObjective,
     RegressionObjective,
-    SpanObjective,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.span_losses import ConditionalSpanObjective, SpanObjective
 from tests.support.backends import as_numpy, forward
 from tests.support.tiny import CONFIG, batch
 

@@ -7,11 +7,11 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import AlbertForQuestionAnswering
-from albert_tf.modeling.losses import ConditionalSpanObjective, SpanObjective
 from albert_tf.modeling.question_answering import (
     AlbertForConditionalQuestionAnswering,
     possible_positions,
 )
+from albert_tf.modeling.span_losses import ConditionalSpanObjective, SpanObjective
 from tests.modeling.test_forward_pass import PLAIN, randomise
 from tests.support.backends import as_numpy, forward, gradient_function
 

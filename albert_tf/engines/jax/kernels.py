@@ -17,7 +17,7 @@ import keras
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.engines.jax.attention import FUSED
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, correct
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, is_correct
 
 
 def _arrays(*inputs) -> list[jax.Array]:
@@ -146,7 +146,7 @@ _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def _score(logits, labels):
-    return _cross_entropy(logits, labels), correct(logits, labels)
+    return _cross_entropy(logits, labels), is_correct(logits, labels)
 
 
 def _dropout(inputs, rate, seed):

@@ -37,7 +37,8 @@ from albert_tf.tasks.classification.options import (
 )
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, fold_rows, hold_out
-from albert_tf.tasks.classification.targets import TARGETS, Target
+from albert_tf.tasks.classification.target import Target
+from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import Example, normalized_label
 from albert_tf.tasks.classification.options import TEXTS, ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
-from albert_tf.tasks.classification.targets import TARGETS, Target
+from albert_tf.tasks.classification.target import Target
+from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
