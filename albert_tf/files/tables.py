@@ -22,7 +22,8 @@ class Row(NamedTuple):
 
     Attributes:
         location: "file:line", for errors.
-        values: column name -> value: a text, or a list of texts (JSON and Parquet).
+        values: column name -> value: a text; of JSON and Parquet also a list of texts, or an
+            object as it is.
         problem: what is wrong, if the number of fields differs from the number of columns.
     """
 
@@ -47,11 +48,12 @@ class Row(NamedTuple):
         """Return the text in a column.
 
         Raises:
-            InputError: If there is no such column, it is empty, or contains a list.
+            InputError: If there is no such column, it is empty, or contains no text.
         """
         text = self.value(column)
         if not isinstance(text, str):
-            raise InputError(f"{self.location}: column {column!r} contains a list, not a text")
+            kind = "a list" if isinstance(text, list) else "an object"
+            raise InputError(f"{self.location}: column {column!r} contains {kind}, not a text")
         if not text.strip() and not may_be_empty:
             raise InputError(f"{self.location}: column {column!r} is empty")
         return text
@@ -204,7 +206,9 @@ def _from_values(location: str, values: dict[str, Any]) -> Row:
     return Row(location, {name: _as_text(location, name, v) for name, v in values.items()})
 
 
-def _as_text(location: str, name: str, value: Any) -> str | list[str]:
+def _as_text(location: str, name: str, value: Any) -> str | list[str] | dict[str, Any]:
+    if isinstance(value, dict):
+        return value
     if isinstance(value, list):
         return [_scalar_text(location, name, item) for item in value]
     return _scalar_text(location, name, value)

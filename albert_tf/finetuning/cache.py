@@ -31,6 +31,7 @@ def cached_arrays(
     sources: Sequence[str | bytes],
     settings: Mapping[str, Any],
     make: Callable[[], Arrays],
+    name: str = "examples",
 ) -> Arrays:
     """Return what `make` returns, or its cached copy in `folder`.
 
@@ -43,11 +44,12 @@ def cached_arrays(
         settings: everything else that it depends on, the kind of task included; must be
             serializable as JSON.
         make: returns arrays by name, of any dtype except objects.
+        name: beginning of the name of the file.
 
     Raises:
         InputError: If the folder cannot be written.
     """
-    path = f"{folder}/examples-{cache_key(sources, settings)[:32]}.npz"
+    path = cached_file(folder, sources, settings, name)
     if exists(path):
         try:
             return _read(path)
@@ -59,6 +61,13 @@ def cached_arrays(
     np.savez(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
     return arrays
+
+
+def cached_file(
+    folder: str, sources: Sequence[str | bytes], settings: Mapping[str, Any], name: str
+) -> str:
+    """Return the path of the copy of `cached_arrays`, which may not exist."""
+    return f"{folder}/{name}-{cache_key(sources, settings)[:32]}.npz"
 
 
 def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.run_comparison import aligned, data_key, to_tsv
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext
 from albert_tf.finetuning.task import ExampleSet, Fold, Outputs
+from albert_tf.finetuning.teacher import taught_set
 from albert_tf.interop.adjacent_files import EVALUATION_DATA_FILE
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.run import write_results
@@ -101,6 +102,9 @@ def _context_of(context: RunContext, train: ExampleSet, fold: Fold) -> RunContex
     for split, numbers in zip(("train", "eval"), fold, strict=True):
         examples = [train.examples[number] for number in numbers]
         sets.append(ExampleSet(split, "", examples, context.task.encode(split, examples)))
+    if train.taught:
+        taught = [train.taught[number] for number in fold[0]]
+        sets[0] = taught_set(context.task, sets[0], taught)
     return context._replace(sets=sets)
 
 

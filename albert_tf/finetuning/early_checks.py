@@ -18,7 +18,7 @@ from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.training.model_config import check_model, is_trained
 
 # What may be a name of published weights, which looks like a relative path.
-_WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file")
+_WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file", "teacher")
 
 
 def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | None = None) -> None:

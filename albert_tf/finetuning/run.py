@@ -39,6 +39,8 @@ from albert_tf.finetuning.sources import (
     with_hub_module,
 )
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
+from albert_tf.finetuning.teacher import Teacher
+from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
@@ -113,7 +115,12 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
                 "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
                 "single machine"
             )
+        teacher = None
+        if isinstance(options, TaughtOptions) and options.taught:
+            teacher = Teacher(options, context)
         with training_folder(options, engine):
+            if teacher:
+                context = teacher.teach()
             if folds:
                 cross_validate(options, context, folds)
                 return

@@ -45,12 +45,14 @@ class ExampleSet:
         name: distinguishes the sets of a split, such as "matched"; "" for a single one.
         examples: as the task reads them; scores, predictions and the report need them.
         features: what the model reads; a row per example, unless the task decides otherwise.
+        taught: probabilities that a teacher predicts for each example; () without one.
     """
 
     split: str
     name: str
     examples: Sequence[Any]
     features: Features
+    taught: Sequence[np.ndarray] = ()
 
 
 class Baseline(NamedTuple):
@@ -181,6 +183,36 @@ class FineTuningTask(abc.ABC):
             InputError: If there are too few rows.
         """
         return ()
+
+    def taught_labels(self) -> Sequence[str]:
+        """Return the labels whose probabilities a model teaches or learns, in their order.
+
+        () if the classes of an example have no names, such as choices.
+
+        Raises:
+            InputError: If it predicts something else than classes.
+        """
+        raise InputError(f"`teacher`: {self.title} cannot be taught")
+
+    def log_probabilities(self, examples: ExampleSet, outputs: Outputs) -> list[np.ndarray]:
+        """Return what a student learns, for each example `[predictions, classes]`.
+
+        Args:
+            examples: of the split "predict".
+            outputs: as for `score`.
+        """
+        raise NotImplementedError
+
+    def teacher_feature(
+        self, features: Features, probabilities: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return probabilities as a feature of examples to train on, as `ClassesObjective` has it.
+
+        Args:
+            features: of the examples.
+            probabilities: of each, shaped as those of `log_probabilities`.
+        """
+        raise NotImplementedError
 
     def epoch_size(self, examples: ExampleSet) -> int:
         """Return how many examples an epoch of a training set has; by default those of `read`."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from keras import ops
+from scipy.special import log_softmax
 
 from albert_tf.modeling.losses import (
+    NO_LABEL,
     ClassificationObjective,
     MultiLabelObjective,
+    MultipleChoiceObjective,
     RegressionObjective,
+    TokenClassificationObjective,
 )
 from tests.support.backends import BACKEND
 
@@ -35,6 +39,39 @@ def negative_log_likelihood(logits, batch):
     return -np.log(probabilities[np.arange(len(logits)), batch["label_ids"]])
 
 
+def soft(logits, batch):
+    return -(batch["label_probabilities"] * log_softmax(logits, axis=-1)).sum(axis=-1)
+
+
+def taught(logits, batch):
+    """Return the loss of arXiv 1503.02531, temperature 2.5 and weight 0.3; see `TAUGHT`."""
+    if "choice_mask" in batch:
+        logits = np.where(batch["choice_mask"], logits, -np.inf)
+    log_probabilities = log_softmax(logits / 2.5, axis=-1)
+    log_probabilities[batch["teacher_probabilities"] == 0] = 0
+    of_teacher = -(batch["teacher_probabilities"] * log_probabilities).sum(axis=-1)
+    known = batch["label_ids"] >= 0
+    ids = np.maximum(batch["label_ids"], 0)[..., None]
+    of_labels = -np.take_along_axis(log_softmax(logits, axis=-1), ids, axis=-1)[..., 0]
+    return 0.3 * 2.5**2 * of_teacher + 0.7 * np.where(known, of_labels, 0)
+
+
+def distributions(*shape):
+    values = DRAW.uniform(0, 1, shape).astype("float32")
+    return values / values.sum(axis=-1, keepdims=True)
+
+
+def with_fewer_choices():
+    mask = np.ones((EXAMPLES, LABELS), "float32")
+    mask[::2, -1] = 0
+    teacher = distributions(EXAMPLES, LABELS) * mask
+    return {"choice_mask": mask, "teacher_probabilities": teacher / teacher.sum(-1, keepdims=True)}
+
+
+TAUGHT = {"teacher_weight": 0.3, "temperature": 2.5}
+SOME_LABELS = np.array([0, 1, NO_LABEL, 1, 0, NO_LABEL, 1], "int32")
+
+
 # The objective, its labels, how many outputs it reads, and the loss of each example in NumPy.
 CASES = {
     "regression": (
@@ -54,6 +91,27 @@ CASES = {
         {"label_ids": DRAW.integers(0, LABELS, EXAMPLES).astype("int32")},
         LABELS,
         negative_log_likelihood,
+    ),
+    "probabilities_of_labels": (
+        ClassificationObjective(),
+        {
+            "label_ids": np.zeros(EXAMPLES, "int32"),
+            "label_probabilities": distributions(EXAMPLES, LABELS),
+        },
+        LABELS,
+        soft,
+    ),
+    "taught": (
+        ClassificationObjective(**TAUGHT),
+        {"label_ids": SOME_LABELS, "teacher_probabilities": distributions(EXAMPLES, LABELS)},
+        LABELS,
+        taught,
+    ),
+    "taught_choices": (
+        MultipleChoiceObjective(**TAUGHT),
+        {"label_ids": SOME_LABELS, **with_fewer_choices()},
+        LABELS,
+        taught,
     ),
 }
 
@@ -127,6 +185,39 @@ def test_examples_that_fill_up_do_not_count_and_parts_add_up(case):
         weights += float(ops.convert_to_numpy(*objective.weights(filled).values()))
     assert weights == EXAMPLES
     assert sums / weights == pytest.approx(whole, rel=1e-5)
+
+
+def test_a_certain_probability_is_a_label_and_without_label_the_teacher_is_right():
+    ids, logits = np.array([0, 2], "int32"), np.float32([[1, 0, 3], [2, -1, 0.5]])
+    batch = {"input_ids": np.ones((2, 4), "int32"), "label_ids": ids}
+    objective = ClassificationObjective()
+    certain = {**batch, "label_probabilities": np.eye(3, dtype="float32")[ids]}
+    sums, same = (objective.sums({"logits": logits}, each) for each in (batch, certain))
+    for name, value in sums.items():
+        assert float(same[name]) == pytest.approx(float(value), abs=1e-6)
+    batch |= {"label_ids": np.array([0, NO_LABEL], "int32")}
+    batch["teacher_probabilities"] = np.float32([[0, 0, 1], [0.8, 0.1, 0.1]])
+    assert float(objective.sums({"logits": logits}, batch)["classification_accuracy"]) == 1
+
+
+def test_tokens_are_taught_where_words_begin():
+    shape = (2, 5, LABELS)
+    labels = np.full(shape[:2], NO_LABEL, "int32")
+    labels[0, 1], labels[1, 3] = 2, 0
+    teacher = distributions(*shape)
+    teacher[[0, 0, 0, 1, 1], [0, 2, 4, 0, 4]] = 0  # no words; (0, 3), (1, 1), (1, 2): no labels
+    batch = {"input_ids": np.ones((2, 4)), "label_ids": labels, "teacher_probabilities": teacher}
+    logits = np.random.default_rng(1).normal(0, 2, (2, 4, LABELS)).astype("float32")
+    batch["example_weights"] = np.float32([1, 3])
+    objective = TokenClassificationObjective(**TAUGHT)
+    # Batches are shorter than the arrays of labels.
+    short = {name: value[:, :4] for name, value in batch.items() if value.ndim > 1}
+    losses = taught(logits.astype("float64"), short)
+    counted = short["teacher_probabilities"].any(axis=-1)
+    sums = objective.sums({"logits": logits}, batch)
+    expected = (losses * counted)[0].sum() + 3 * (losses * counted)[1].sum()
+    assert float(objective.weights(batch)["token_classification"]) == 2 + 3 * 3
+    assert float(sums["token_classification_loss"]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_large_logits_stay_finite():

@@ -7,7 +7,7 @@ import pathlib
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -18,6 +18,7 @@ import albert_tf
 from albert_tf.cli.predict import run
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
@@ -104,6 +105,8 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
     rows = [line.split("\t") for line in (folder / "eval.tsv").read_text().splitlines()[1:]]
     texts, labels = zip(*rows, strict=True)
     examples, options, inputs = texts, {}, {"text": texts}
+    if not pairs:  # some labels are not certain
+        labels = [{a: 0.7, b: 0.3} if n % 3 else a for n, (a, b) in enumerate(_and_other(labels))]
     if pairs:
         inputs["text_pair"] = texts[1:] + texts[:1]
         examples, options = [*zip(*inputs.values(), strict=True)], {"text_pair_column": "text_pair"}
@@ -125,6 +128,12 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
     settings = {"long_texts": "head_tail" if pairs else "windows"}
     columns = examples, labels
     return Case(classification.KIND, settings, files | fit, columns, inputs, written, fit=fit)
+
+
+def _and_other(labels: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each label with the other one."""
+    names = list(finetuning.WORDS)
+    return ((label, names[1 - names.index(label)]) for label in labels)
 
 
 def _question_answering(folder: pathlib.Path, version_2: bool) -> Case:
@@ -281,6 +290,23 @@ def check(folder: pathlib.Path, name: str) -> None:
         return case.kind.load("predict")(model, case.inputs, 32)
 
     check_close(predicted(trained), expected)
+
+    # From a teacher alone, a student learns as from its probabilities as labels.
+    if issubclass(options_class, TaughtOptions):
+        student = str(folder / "student")
+        by_teacher = {"teacher": str(out), "teacher_weight": 1.0, "teacher_temperature": 1.0}
+        fine_tune(
+            options_class(output_dir=student, init_checkpoint=weights, **TRAINS_ALIKE, **options,
+                          **by_teacher), task
+        )  # fmt: skip
+        taught = text_model.from_preset(student)
+        if name == "classification":
+            rows = trained.predict_proba(case.columns[0])
+            soft = [dict(zip(trained.labels, row, strict=True)) for row in rows]
+            fitted = text_model.from_preset(weights, **settings, **no_dropout)
+            fitted.fit(case.columns[0], soft, **FIT)
+            check_same_weights(fitted.model, taught.model)
+        assert len(list(folder.glob("student/teacher-*.npz"))) == 1
 
     # A saved folder is one of the command, for Python and for the command.
     saved = folder / "saved"

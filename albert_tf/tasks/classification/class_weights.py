@@ -23,7 +23,7 @@ def class_weights(
     Args:
         given: `BALANCED`; a JSON file, or a mapping, from labels to weights.
         labels: all labels.
-        ids: int `[examples]`, of the labels of the training examples.
+        ids: int `[examples]`, of the labels of the training examples; negative without one.
 
     Returns:
         float32 `[labels]`.
@@ -32,6 +32,7 @@ def class_weights(
         InputError: If the weights are invalid, or those of labels that do not exist.
     """
     if given == BALANCED:
+        ids = ids[ids >= 0]
         counts = np.bincount(ids, minlength=len(labels))
         return (len(ids) / (len(labels) * np.maximum(counts, 1))).astype(np.float32)
     source = f"`class_weights`={given}" if isinstance(given, str) else "`class_weights`"

@@ -12,11 +12,11 @@ import glob
 import math
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import RowReader, exists, matches
+from albert_tf.files import RowReader, exists, matches, shown
 from albert_tf.hub.huggingface import local_folder
 
 # Where `--submission` writes, in the output folder.
@@ -200,6 +200,39 @@ def normalized_label(label: str) -> str:
     return " ".join(unicodedata.normalize("NFC", label).split())
 
 
+# What rounded probabilities may add up to instead of 1, at most.
+_ROUNDING = 0.0101
+
+
+def label_probabilities(location: str, values: Mapping[str, Any]) -> dict[str, float]:
+    """Return label -> probability of a row whose label is not certain, with a sum of 1.
+
+    Args:
+        location: of the row, for errors.
+        values: label -> probability, or None, as Parquet files have it for labels of other rows.
+
+    Raises:
+        InputError: If they are no probabilities, or do not add up to 1.
+    """
+    found: dict[str, float] = {}
+    for label, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise InputError(
+                f"{location}: the probability of label {label!r} is {shown(value)}; must be a "
+                "number from 0 to 1"
+            )
+        name = normalized_label(label)
+        found[name] = found.get(name, 0.0) + value
+    total = sum(found.values())
+    if abs(total - 1) > _ROUNDING:
+        raise InputError(
+            f"{location}: the probabilities {shown(values)} add up to {total:g}; must be 1"
+        )
+    return {label: value / total for label, value in found.items()}
+
+
 class Example(NamedTuple):
     """One text, or pair of texts.
 
@@ -207,15 +240,28 @@ class Example(NamedTuple):
         location: "file:line", for errors.
         text: the first text.
         text_pair: the second; None for tasks on single texts.
-        label: as `normalized_label` returns it, a list if the table contains one; None if unknown.
+        label: as `normalized_label` returns it, a list if the table contains one, or label ->
+            probability as of `label_probabilities`; None if unknown.
         id: of the row, in predictions.
     """
 
     location: str
     text: str
     text_pair: str | None
-    label: str | list[str] | None
+    label: str | list[str] | dict[str, float] | None
     id: str = ""
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        """Label -> probability; of a label that is certain, 1; {} if there is none."""
+        if isinstance(self.label, dict):
+            return self.label
+        return {} if self.label is None else {str(self.label): 1.0}
+
+    @property
+    def likeliest_label(self) -> str:
+        """The most probable label, the first of equals; "" if there is none."""
+        return max(self.probabilities, key=self.probabilities.__getitem__, default="")
 
     def number(self) -> float:
         """Return the label as a number.

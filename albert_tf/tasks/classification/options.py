@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from albert_tf import original_flags
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option, seed_option
 from albert_tf.tasks.classification import KIND
@@ -61,7 +61,7 @@ class ClassificationSettings(TaskSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationOptions(FineTuningOptions):
+class ClassificationOptions(TaughtOptions):
     """Flags of run_classifier.py."""
 
     settings_file: ClassVar[str] = KIND.settings_file

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import Row, read_rows
+from albert_tf.files import Row, parse_json, read_rows
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
     RowSet,
     TableFile,
+    label_probabilities,
     normalized_label,
 )
 
@@ -20,13 +22,16 @@ logger = logging.getLogger(__name__)
 _UNLABELED = "-"
 
 
-def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -> list[Example]:
+def read_examples(
+    dataset: ClassificationDataset, rows: RowSet, labeled: bool, may_lack_label: bool = False
+) -> list[Example]:
     """Return the examples of a set.
 
     Args:
         dataset: that the set belongs to.
         rows: the set.
-        labeled: whether every row must have a label.
+        labeled: whether labels are read.
+        may_lack_label: whether a row may have none then.
 
     Raises:
         InputError: If a file or a column is missing, a field is empty, or there is no row.
@@ -36,7 +41,7 @@ def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -
     for file in rows.files:
         before = len(examples) + unlabeled
         for row in read_rows(file.path, file.header, file.read):
-            example = _example(dataset, file, row, labeled, len(examples))
+            example = _example(dataset, file, row, labeled, may_lack_label, len(examples))
             if labeled and dataset.unlabeled is not None and example.label == dataset.unlabeled:
                 unlabeled += 1
             else:
@@ -53,11 +58,20 @@ def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -
 
 
 def _example(
-    dataset: ClassificationDataset, file: TableFile, row: Row, labeled: bool, number: int
+    dataset: ClassificationDataset,
+    file: TableFile,
+    row: Row,
+    labeled: bool,
+    may_lack_label: bool,
+    number: int,
 ) -> Example:
     columns, may_be_empty = file.columns, dataset.benchmark is not None
-    label: str | list[str] | None = file.label
-    if labeled and label is None:
+    label: Any = file.label
+    if (
+        labeled
+        and label is None
+        and not (may_lack_label and not row.values.get(str(columns.label)))
+    ):
         label = _label(dataset, file, row)
     # Only some of GLUE's labeled tables have an id, and nothing needs it there.
     has_id = columns.id is not None and not (labeled and columns.id not in row.values)
@@ -70,7 +84,7 @@ def _example(
     )
 
 
-def _label(dataset: ClassificationDataset, file: TableFile, row: Row) -> str | list[str]:
+def _label(dataset: ClassificationDataset, file: TableFile, row: Row) -> Any:
     column, names = file.columns.label, file.numbered_labels
     label = row.value(column)
     if names:
@@ -81,6 +95,15 @@ def _label(dataset: ClassificationDataset, file: TableFile, row: Row) -> str | l
                 "-1 for none"
             )
         return by_number[str(label)]
+    if dataset.target == "classification" and isinstance(label, str) and label.startswith('{"'):
+        label = parse_json(label, f"{row.location}: column {column!r}", dict[str, Any])
+    if isinstance(label, dict):
+        if dataset.target != "classification":
+            raise InputError(
+                f"{row.location}: column {column!r} contains an object; only a single label per "
+                "row may be given as probabilities"
+            )
+        return label_probabilities(row.location, label)
     if dataset.target == "multi_label":
         return label
     if isinstance(label, list):

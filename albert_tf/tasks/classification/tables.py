@@ -185,12 +185,14 @@ def hold_out(
 ) -> tuple[list[Example], list[Example]]:
     """Split the training rows into those to train on and those held out, both in file order.
 
-    Every label keeps its share, as closely as whole rows allow.
+    Every label keeps its share, as closely as whole rows allow. Rows without a label are trained
+    on.
 
     Raises:
         InputError: If too few rows, or a label has only one.
     """
-    labels = [str(example.label) for example in examples]
+    labeled = np.array([row for row, each in enumerate(examples) if each.label is not None])
+    labels = [examples[row].likeliest_label for row in labeled]
     stratify = labels if dataset.target == "classification" else None
     groups = 1
     if stratify:
@@ -200,21 +202,22 @@ def hold_out(
                 f"`test_size`={dataset.held_out}: label {rarest!r} has only one row, which cannot "
                 "serve both training and evaluation"
             )
-    count = int(np.ceil(dataset.held_out * len(examples)))
-    if count < groups or len(examples) - count < groups:
+    count = int(np.ceil(dataset.held_out * len(labels)))
+    if count < groups or len(labels) - count < groups:
         raise InputError(
-            f"`test_size`={dataset.held_out}: would hold out {count} of {len(examples)} rows; at "
+            f"`test_size`={dataset.held_out}: would hold out {count} of {len(labels)} rows; at "
             f"least {groups} (one per label) must be held out, and as many trained on"
         )
     from sklearn.model_selection import train_test_split  # slow to load, and rarely needed
 
-    train, held_out = train_test_split(
-        np.arange(len(examples)),
+    _, held_out = train_test_split(
+        labeled,
         test_size=count,
         random_state=dataset.held_out_seed,
         stratify=stratify,
     )
-    return [examples[row] for row in sorted(train)], [examples[row] for row in sorted(held_out)]
+    train = np.setdiff1d(np.arange(len(examples)), held_out)
+    return [examples[row] for row in train], [examples[row] for row in sorted(held_out)]
 
 
 def _rarest(labels: Sequence[str]) -> tuple[str, int, int]:
@@ -231,7 +234,10 @@ def fold_rows(dataset: ClassificationDataset, examples: Sequence[Example]) -> li
     Raises:
         InputError: If there are fewer rows, or rows of a label, than folds.
     """
-    labels = [str(example.label) for example in examples]
+    for example in examples:
+        if example.label is None:
+            raise InputError(f"`folds`={dataset.folds}: {example.location} has no label to score")
+    labels = [example.likeliest_label for example in examples]
     one_label = dataset.target == "classification"
     rows, of_what = len(labels), ""
     if one_label:

@@ -70,6 +70,16 @@ class Target(abc.ABC):
             InputError: If a label is invalid; the message names file and line.
         """
 
+    def probabilities(self, examples: Sequence[Example]) -> np.ndarray | None:
+        """Return the probabilities of labels to train on, float32 `[examples, labels]`.
+
+        None if every label is certain.
+
+        Raises:
+            InputError: As of `encode`.
+        """
+        return None
+
     @abc.abstractmethod
     def values(self, logits: np.ndarray) -> np.ndarray:
         """`[examples, ...]` probabilities, or numbers, as in `test_results.tsv`."""

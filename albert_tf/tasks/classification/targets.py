@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 from albert_tf.errors import InputError
 from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.modeling.losses import (
+    NO_LABEL,
     ClassificationObjective,
     MultiLabelObjective,
     RegressionObjective,
@@ -33,14 +34,31 @@ class OneLabel(Target):
 
     @classmethod
     def learn(cls, dataset, examples):
-        labels = dataset.labels or _in_order({example.label for example in examples})
+        labels = dataset.labels or _in_order({n for each in examples for n in each.probabilities})
+        if not labels:
+            raise InputError(f"{_file_of(examples)}: no row has a label")
         if len(labels) < 2:
             raise _only_one(examples, repr(labels[0]))
         return cls(dataset, labels)
 
     def encode(self, examples):
         ids = _ids_of(self.labels)
-        return np.array([_id(ids, example, example.label) for example in examples], np.int32)
+        found = np.full(len(examples), NO_LABEL, np.int32)
+        for row, example in enumerate(examples):
+            by_label = {label: _id(ids, example, label) for label in example.probabilities}
+            if by_label:
+                found[row] = by_label[example.likeliest_label]
+        return found
+
+    def probabilities(self, examples):
+        if not any(isinstance(example.label, dict) for example in examples):
+            return None
+        ids = _ids_of(self.labels)
+        found = np.zeros((len(examples), self.outputs), np.float32)
+        for row, example in enumerate(examples):
+            for label, probability in example.probabilities.items():
+                found[row, _id(ids, example, label)] = probability
+        return found
 
     def values(self, logits):
         return softmax(logits.astype(np.float64), axis=-1)

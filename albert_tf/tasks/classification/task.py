@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -102,6 +103,8 @@ class ClassificationTask(FineTuningTask):
         self.metric = METRICS[self.dataset.metrics[0]].key
         self.objective = TARGETS[self.dataset.target].objective
         self.use_class_weights(options.class_weights)
+        if options.teacher and self.dataset.target != "classification":
+            raise InputError(f"`teacher`={options.teacher}: needs one label per row")
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
         self._learned_target = target
 
@@ -135,7 +138,9 @@ class ClassificationTask(FineTuningTask):
                 raise InputError(dataset.missing[split])
             self._row_sets |= {rows.name: rows for rows in dataset.sets[split]}
             examples = {
-                rows.name: read_examples(dataset, rows, labeled=split != "predict")
+                rows.name: read_examples(
+                    dataset, rows, split != "predict", split == "train" and self.options.taught
+                )
                 for rows in dataset.sets[split]
             }
         if split == "train":
@@ -148,7 +153,8 @@ class ClassificationTask(FineTuningTask):
         if not self.dataset.sets["train"]:
             raise InputError(self.dataset.missing["train"])
         (rows,) = self.dataset.sets["train"]
-        return hold_out(self.dataset, read_examples(self.dataset, rows, labeled=True))
+        examples = read_examples(self.dataset, rows, True, self.options.taught)
+        return hold_out(self.dataset, examples)
 
     def _learn_target(self, examples: list[Example]) -> Target:
         target = TARGETS[self.dataset.target].learn(self.dataset, examples)
@@ -211,10 +217,35 @@ class ClassificationTask(FineTuningTask):
         if split != "predict":
             labels = np.repeat(self.target.encode(examples), features.windows_per_text, axis=0)
             features.arrays[self.target.feature] = labels
-        if split == "train" and self._class_weights is not None:
-            weights = class_weights(self._class_weights, self.target.labels, labels)
-            features.arrays["example_weights"] = weights[labels]
+        if split == "train":
+            self._encode_training(features, examples, labels)
         return features
+
+    def _encode_training(
+        self, features: Features, examples: Sequence[Example], labels: np.ndarray
+    ) -> None:
+        """Add what only training reads."""
+        probabilities = self.target.probabilities(examples)
+        if probabilities is not None:
+            repeated = np.repeat(probabilities, features.windows_per_text, axis=0)
+            features.arrays["label_probabilities"] = repeated
+        if self._class_weights is not None:
+            weights = class_weights(self._class_weights, self.target.labels, labels)
+            of_examples = np.where(labels >= 0, weights[labels], np.float32(1))
+            features.arrays["example_weights"] = of_examples
+
+    def taught_labels(self) -> Sequence[str]:
+        if self.target.kind != "classification":
+            raise InputError(f"`name`: is for {self.target.kind}; needs one label per row")
+        return self.target.labels
+
+    def log_probabilities(self, examples: ExampleSet, outputs: Outputs) -> list[np.ndarray]:
+        return [*log_softmax(outputs["logits"].astype(np.float64), axis=-1)[:, None]]
+
+    def teacher_feature(
+        self, features: Features, probabilities: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        return np.repeat(np.concatenate(probabilities), features.windows_per_text, axis=0)
 
     def folds(self, examples: Sequence[Example]) -> list[Fold]:
         return fold_rows(self.dataset, examples) if self.dataset.folds else []

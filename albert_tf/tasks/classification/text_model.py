@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -15,7 +15,11 @@ from albert_tf.errors import InputError
 from albert_tf.files import check_unicode, exists, read_json
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.tasks.classification import KIND
-from albert_tf.tasks.classification.datasets import Example, normalized_label
+from albert_tf.tasks.classification.datasets import (
+    Example,
+    label_probabilities,
+    normalized_label,
+)
 from albert_tf.tasks.classification.options import TEXTS, ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.target import Target
@@ -157,7 +161,9 @@ class TextClassifier(TaskModel[ClassificationTask]):
         Args:
             texts: see the class; at least one.
             labels: of each text: a text or a number; for `target="multi_label"` a list of labels,
-                which may be empty. A model without a head learns its labels here, and orders them.
+                which may be empty. A label that is not certain is a mapping from labels to
+                probabilities, with a sum of 1, as the distribution to learn. A model without a
+                head learns its labels here, and orders them.
             validation_data: texts and labels to evaluate after every epoch.
             class_weights: of the labels in the training loss: "balanced", which gives all labels
                 the same total weight, or label -> weight, 1 for labels that it does not contain.
@@ -268,17 +274,26 @@ class TextClassifier(TaskModel[ClassificationTask]):
             values = as_list(labels, "labels")
             check_same_length(rows, values, "labels", "texts")
             values = [self._label_of(value, f"`labels`[{n}]") for n, value in enumerate(values)]
-        if rows and self._pairs not in (None, rows[0][1] is not None):
-            raise InputError(
-                f"`texts`: the model reads {TEXTS[self._pairs]}, not {TEXTS[not self._pairs]}"
-            )
+        if rows:
+            self._check_pairs(rows[0][1] is not None)
         return [
             Example(f"`labels`:{number}", text, pair, label)
             for number, ((text, pair), label) in enumerate(zip(rows, values, strict=True))
         ]
 
-    def _label_of(self, value: Any, place: str) -> str | list[str]:
-        """Return a label as tables contain it: a text, or a list of texts."""
+    def _check_pairs(self, pairs: bool) -> None:
+        if self._pairs not in (None, pairs):
+            raise InputError(f"`texts`: the model reads {TEXTS[not pairs]}, not {TEXTS[pairs]}")
+
+    def check_teaches(self, examples: Sequence[Example]) -> None:
+        super().check_teaches(examples)
+        self._check_pairs(examples[0].text_pair is not None)
+
+    def _label_of(self, value: Any, place: str) -> str | list[str] | dict[str, float]:
+        """Return a label as of `Example`."""
+        if self._kind == "classification" and isinstance(value, Mapping):
+            texts = {_label_text(label, place): each for label, each in value.items()}
+            return label_probabilities(place, {n: _plain(each) for n, each in texts.items()})
         if self._kind != "multi_label":
             return _label_text(value, place)
         if not isinstance(value, list | tuple | set | frozenset):
@@ -297,7 +312,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         """Keep labels that are numbers, to return them as they were given."""
         if self._kind == "regression":
             return
-        several = (list, tuple, set, frozenset)
+        several = (list, tuple, set, frozenset, Mapping)
         values = [
             each
             for value in as_list(labels, "labels")
@@ -312,9 +327,13 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return self._given_labels.get(label, label)
 
 
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _label_text(value: Any, place: str) -> str:
     """Return the text of a label, which may be a number."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = _plain(value)
     if not isinstance(value, str | bool | int | float):
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
     if not isinstance(value, str):

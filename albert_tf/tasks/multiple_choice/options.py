@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.files import Positive
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option
 from albert_tf.tasks.multiple_choice import KIND
@@ -46,7 +46,7 @@ class MultipleChoiceSettings(TaskSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultipleChoiceOptions(FineTuningOptions):
+class MultipleChoiceOptions(TaughtOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
     settings_file: ClassVar[str] = KIND.settings_file

@@ -184,7 +184,8 @@ def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
             raise InputError(f"{location}: no field 'choices'; the fields are {_fields(record)}")
         choices = checked_choices(location, record["choices"], "choices")
         answer = None
-        if split != "predict" or record.get("answer") is not None:
+        may_lack_answer = split == "predict" or (split == "train" and options.taught)
+        if not may_lack_answer or record.get("answer") is not None:
             if "answer" not in record:
                 raise InputError(f"{location}: no field 'answer'; the fields are {_fields(record)}")
             answer = answer_number(location, record["answer"], choices)

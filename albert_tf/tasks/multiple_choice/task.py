@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -25,7 +25,7 @@ from albert_tf.finetuning.task import (
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.modeling.heads import AlbertForMultipleChoice
-from albert_tf.modeling.losses import MISSING_CHOICE, MultipleChoiceObjective
+from albert_tf.modeling.losses import MISSING_CHOICE, NO_LABEL, MultipleChoiceObjective
 from albert_tf.report.sections import Section
 from albert_tf.tasks.multiple_choice.c3 import submission_file
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
@@ -161,7 +161,7 @@ class MultipleChoiceTask(FineTuningTask):
         make = functools.partial(featurize, examples, self.tokenizer, *lengths)
         features = self.cached(split, "multiple choice", texts, ChoiceFeatures, make)
         if split != "predict":
-            answers = [question.answer for question in examples]
+            answers = [NO_LABEL if each.answer is None else each.answer for each in examples]
             features.arrays["label_ids"] = np.array(answers, np.int32)
         if features.candidates_truncated:
             logger.info(
@@ -172,6 +172,21 @@ class MultipleChoiceTask(FineTuningTask):
             )
         self._choices = max(self._choices, features.choices)
         return features
+
+    def taught_labels(self) -> Sequence[str]:
+        return ()
+
+    def log_probabilities(self, examples: ExampleSet, outputs: Outputs) -> list[np.ndarray]:
+        rows = zip(examples.examples, outputs["logits"].astype(np.float64), strict=True)
+        return [log_softmax(row[None, : len(question.choices)]) for question, row in rows]
+
+    def teacher_feature(
+        self, features: Features, probabilities: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        padded = np.zeros_like(features.arrays["choice_mask"])
+        for row, values in zip(padded, probabilities, strict=True):
+            row[: values.shape[1]] = values
+        return padded
 
     def texts(self, examples: Sequence[ChoiceQuestion]) -> Iterator[str]:
         for context, questions in itertools.groupby(examples, lambda question: question.context):

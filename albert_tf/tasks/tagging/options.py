@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import matches
-from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.hub.huggingface import PREFIX, local_folder
 from albert_tf.options import option
@@ -84,7 +85,7 @@ class TaggingSettings(TaskSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaggingOptions(FineTuningOptions):
+class TaggingOptions(TaughtOptions):
     """Flags of run_tagger.py."""
 
     settings_file: ClassVar[str] = KIND.settings_file

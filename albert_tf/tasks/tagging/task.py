@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
+from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -111,7 +112,7 @@ class TaggingTask(FineTuningTask):
             options.word_column,
             options.tag_column,
             options.tag_names or (tag_set.tag_names if tag_set else ()),
-            labeled=split != "predict",
+            labeled=split == "eval" or (split == "train" and not options.taught),
         )
         return [text for path in options.split_files(split) for text in read_tagged(path, read)]
 
@@ -201,7 +202,25 @@ class TaggingTask(FineTuningTask):
 
     def _label_ids(self, examples: Sequence[TaggedExample]) -> list[int]:
         ids = {label: number for number, label in enumerate(self.labels)}
-        return [ids.get(tag, NO_LABEL) for example in examples for tag in example.tags or ()]
+        return [
+            ids.get(tag, NO_LABEL)
+            for example in examples
+            for tag in example.tags or [""] * len(example.words)
+        ]
+
+    def taught_labels(self) -> Sequence[str]:
+        return self.labels
+
+    def log_probabilities(self, examples: ExampleSet, outputs: Outputs) -> list[np.ndarray]:
+        windows = cast(TagWindows, examples.features)
+        of_words = log_softmax(windows.of_words(outputs["logits"]).astype(np.float64), axis=-1)
+        return np.split(of_words, np.cumsum(windows.counts)[:-1])
+
+    def teacher_feature(
+        self, features: Features, probabilities: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        windows = cast(TagWindows, features)
+        return windows.at_words(np.concatenate(probabilities), self.options.max_seq_length, 0)
 
     def texts(self, examples: Sequence[TaggedExample]) -> Iterator[str]:
         return (example.source.text for example in examples)

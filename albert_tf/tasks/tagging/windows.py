@@ -74,10 +74,19 @@ class TagWindows(Features):
 
     def label(self, label_ids: Sequence[int], max_seq_length: int) -> None:
         """Add `label_ids`, given those of the words of all texts; `NO_LABEL` for unknown ones."""
-        array = np.full((len(self), max_seq_length), NO_LABEL, np.int32)
+        values = np.asarray(label_ids, np.int32)
+        self.arrays["label_ids"] = self.at_words(values, max_seq_length, NO_LABEL)
+
+    def at_words(self, values: np.ndarray, max_seq_length: int, elsewhere: int) -> np.ndarray:
+        """Return `[windows, max_seq_length, ...]`, values of words `[words, ...]` at their places.
+
+        Those of words without a token of their own are left out.
+        """
+        shape = (len(self), max_seq_length, *values.shape[1:])
+        array = np.full(shape, elsewhere, values.dtype)
         own = self.places[:, 0] >= 0
-        array[tuple(self.places[own].T)] = np.asarray(label_ids, np.int32)[own]
-        self.arrays["label_ids"] = array
+        array[tuple(self.places[own].T)] = values[own]
+        return array
 
     def of_words(self, values: np.ndarray) -> np.ndarray:
         """Select the values of the words, `[words, ...]`, from `[windows, seq, ...]`.

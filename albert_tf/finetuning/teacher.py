@@ -1,0 +1,131 @@
+"""A teacher: a trained model whose probabilities another one learns (arXiv 1503.02531).
+
+It predicts the training examples once, before training, by the model on strings of its kind, so
+that its vocabulary and lengths may differ from the student's. What it predicts is kept in
+`output_dir`, for a run that resumes, and for all seeds and folds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
+from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
+from albert_tf.finetuning.single_run import RunContext
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask
+from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.logs import counted
+from albert_tf.task_kinds import task_kinds
+
+logger = logging.getLogger(__name__)
+
+# Beginning of the names of files with log-probabilities of a teacher.
+PREDICTIONS = "teacher"
+
+
+class Teacher:
+    """The teacher of a run, which is opened if its predictions are not kept yet.
+
+    Args:
+        options: of the program.
+        context: with the examples to predict.
+
+    Raises:
+        InputError: If the teacher cannot be opened, is for another task, or has other labels.
+    """
+
+    def __init__(self, options: TaughtOptions, context: RunContext):
+        self._options, self._context = options, context
+        (self._train,) = context.of_split("train")
+        self._labels = list(context.task.taught_labels())
+        examples = json.dumps(self._train.examples).encode()
+        settings = {PREDICTIONS: options.teacher, "labels": self._labels}
+        self._kept = (options.output_dir, [examples], settings)
+        is_kept = exists(cached_file(*self._kept, name=PREDICTIONS))
+        self._opened = None if is_kept else self._open()
+
+    def _open(self) -> tuple[Any, list[int]]:
+        """Return the teacher, and the numbers of its outputs for the student's labels."""
+        name, labels = self._options.teacher, self._labels
+        kinds = (each for each in task_kinds() if each.settings_file == self._options.settings_file)
+        with arguments_renamed(name="teacher", texts="teacher"):
+            model = next(kinds).load("text_model").from_preset(name)
+            model.check_teaches(self._train.examples)
+            its_labels = model.task.taught_labels()
+        for plain in (str, str.casefold):  # as in evaluation, capitals do not matter
+            numbers = {plain(label): number for number, label in enumerate(its_labels)}
+            wanted = [plain(label) for label in labels]
+            if len(its_labels) == len(wanted) and numbers.keys() == set(wanted):
+                return model, [numbers[label] for label in wanted]
+        raise InputError(
+            f"`teacher`={name}: has the labels {_shown(its_labels)}, but the training rows have "
+            f"{_shown(labels)}"
+        )
+
+    def teach(self) -> RunContext:
+        """Return the context with the teacher's probabilities among the features to train on."""
+        workers = self._context.engine.workers
+        kept: Arrays = {}
+        for is_turn_of_chief in (True, False):
+            with workers.synchronized():
+                if workers.is_chief == is_turn_of_chief:
+                    kept = cached_arrays(*self._kept, self._predict, name=PREDICTIONS)
+        self._opened = None
+        keras.backend.clear_session()
+        gc.collect()
+        ends = np.cumsum(kept["shapes"].prod(axis=1))[:-1]
+        scaled = kept["log_probabilities"] / np.float32(self._options.teacher_temperature)
+        parts = zip(np.split(scaled, ends), kept["shapes"], strict=True)
+        probabilities = [softmax(part.reshape(shape), axis=-1) for part, shape in parts]
+        task, sets = self._context.task, self._context.sets
+        task.objective = type(task.objective)(  # type: ignore[call-arg]
+            self._options.teacher_weight, self._options.teacher_temperature
+        )
+        taught = taught_set(task, self._train, probabilities)
+        return self._context._replace(
+            sets=[taught if each is self._train else each for each in sets]
+        )
+
+    def _predict(self) -> Arrays:
+        """Return log-probabilities of all examples, one after the other, and their shapes."""
+        examples, name = self._train.examples, self._options.teacher
+        logger.info("teacher %s: predicts %s", name, counted(len(examples), "example"))
+        model, order = self._opened or self._open()  # if the kept file is damaged
+        values = model.log_probabilities(examples, self._options.predict_batch_size)
+        if order:
+            values = [each[:, order] for each in values]
+        return {
+            "log_probabilities": np.concatenate([each.ravel() for each in values], dtype="float32"),
+            "shapes": np.array([each.shape for each in values]),
+        }
+
+
+def taught_set(
+    task: FineTuningTask, examples: ExampleSet, probabilities: Sequence[np.ndarray]
+) -> ExampleSet:
+    """Return a training set with a teacher's probabilities among its features.
+
+    Args:
+        task: of the student.
+        examples: the set.
+        probabilities: of each example, as of `FineTuningTask.log_probabilities`; none for the set
+            as it is.
+    """
+    if probabilities:
+        array = task.teacher_feature(examples.features, probabilities)
+        examples.features.arrays["teacher_probabilities"] = array.astype(np.float32)
+    return dataclasses.replace(examples, taught=probabilities)
+
+
+def _shown(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:10]) + (", ..." if len(labels) > 10 else "")

@@ -1,0 +1,170 @@
+"""A teacher predicts once, by its own labels and vocabulary, and a student learns from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError
+from albert_tf.finetuning.cross_validation import _context_of
+from albert_tf.finetuning.run import fine_tune, read_sets
+from albert_tf.finetuning.single_run import RunContext
+from albert_tf.finetuning.teacher import Teacher
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.classification.text_model import TextClassifier
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.task import TaggingTask
+from albert_tf.tokenizers import Tokenizer
+from tests.support.finetuning import LENGTH, options_of, write_files
+
+ENGINE = types.SimpleNamespace(workers=Workers())
+
+
+def context_of(task) -> RunContext:
+    return RunContext(task, read_sets(task), None, ENGINE, {})
+
+
+class FakeModel:
+    """A trained classifier of "Tool" and "animal", more certain of longer texts."""
+
+    task = types.SimpleNamespace(taught_labels=lambda: ["Tool", "animal"])
+
+    def check_teaches(self, examples):
+        pass
+
+    def log_probabilities(self, examples, batch_size):
+        scores = np.array([[len(each.text.split()) / 10, 0] for each in examples])
+        return [*log_softmax(scores, axis=-1)[:, None]]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Write a table without a label in every third row, and return its texts."""
+    write_files(tmp_path)
+    lines = (tmp_path / "train.tsv").read_text().splitlines()
+    texts = [line.split("\t")[0] for line in lines[1:]]
+    lines[1::3] = [line.split("\t")[0] + "\t" for line in lines[1::3]]
+    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
+    return texts
+
+
+@pytest.fixture
+def taught(tmp_path, rows):
+    out = tmp_path / "out"
+    out.mkdir()
+    return options_of(
+        tmp_path,
+        out,
+        teacher=str(tmp_path),
+        teacher_weight=0.7,
+        do_eval=False,
+        long_texts="windows",
+    )
+
+
+def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
+    tmp_path, rows, taught, monkeypatch
+):
+    monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
+    tokenizer = Tokenizer.load(str(tmp_path / "vocab.txt"))
+    task = ClassificationTask(taught, tokenizer)
+    context = Teacher(taught, context_of(task)).teach()
+    (train,) = context.sets
+    assert task.target.labels == ("animal", "tool")
+    expected = softmax([[0, len(text.split()) / 10 / 2] for text in rows], axis=-1)
+    repeated = np.repeat(expected, train.features.windows_per_text, axis=0)
+    assert len(repeated) > len(rows)
+    np.testing.assert_allclose(train.features.arrays["teacher_probabilities"], repeated, rtol=1e-5)
+    assert (task.objective.teacher_weight, task.objective.temperature) == (0.7, 2.0)
+    labels = train.features.arrays["label_ids"][train.features.first_windows]
+    assert [*np.flatnonzero(labels < 0)] == [*range(0, len(rows), 3)]
+
+    # It does not predict again, whatever the temperature; a fold has its part.
+    monkeypatch.setattr(TextClassifier, "from_preset", None)
+    hot = dataclasses.replace(taught, teacher_temperature=4.0)
+    again = Teacher(hot, context_of(ClassificationTask(hot, tokenizer))).teach().sets[0]
+    np.testing.assert_allclose(
+        np.concatenate(again.taught)[:, 1],
+        softmax([[0, len(text.split()) / 40] for text in rows], axis=-1)[:, 1],
+        rtol=1e-5,
+    )
+    labeled = np.array([1, 4, 2])
+    part = _context_of(context, train, (labeled, np.array([5]))).sets[0]
+    np.testing.assert_array_equal(
+        part.features.arrays["teacher_probabilities"][part.features.first_windows],
+        np.concatenate(train.taught)[labeled],
+    )
+
+    # Unless the file is damaged.
+    (kept,) = tmp_path.glob("out/teacher-*.npz")
+    kept.write_bytes(kept.read_bytes()[:100])
+    monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
+    repaired = Teacher(taught, context_of(task)).teach().sets[0]
+    np.testing.assert_array_equal(np.concatenate(repaired.taught), np.concatenate(train.taught))
+
+
+def test_a_teacher_of_other_labels_or_another_task_is_named(tmp_path, taught, monkeypatch):
+    def message(**changes):
+        with pytest.raises(InputError) as error:
+            fine_tune(dataclasses.replace(taught, **changes), ClassificationTask)
+        return str(error.value)
+
+    monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
+    monkeypatch.setattr(FakeModel.task, "taught_labels", lambda: ["tool", "plant"])
+    place = f"`teacher`={tmp_path}"
+    assert message() == (
+        f"{place}: has the labels tool, plant, but the training rows have animal, tool"
+    )
+    assert not [*(tmp_path / "out").iterdir()]
+    assert message(teacher=f"{tmp_path}/none") == f"{place}/none: no such file or folder"
+    assert message(multi_label=True) == f"{place}: needs one label per row"
+    assert message(teacher=None) == f"{tmp_path}/train.tsv:2: column 'label' is empty"
+    assert message(folds=2, eval_file=None).endswith("train.tsv:2 has no label to score")
+    assert message(teacher_weight=1.5).startswith("`teacher_weight`=1.5: must be 0 to 1")
+    assert message(teacher_temperature=0.0).startswith("`teacher_temperature`=0")
+
+
+def test_words_and_choices_are_taught_where_they_are(tmp_path):
+    write_files(tmp_path)
+    tokenizer = Tokenizer.load(str(tmp_path / "vocab.txt"))
+    words = [["cat", "saw"] * 15, ["dog", "\u200b", "bird"]]
+    lines = [{"tokens": words[0]}, {"tokens": words[1], "tags": ["O", "B-X", "I-X"]}]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options = {"output_dir": str(tmp_path), "do_train": True, "do_eval": False, "teacher": "name"}
+    options |= {"train_file": str(file), "max_seq_length": LENGTH}
+    task = TaggingTask(TaggingOptions(**options), tokenizer)
+    (train,) = read_sets(task)
+    assert (train.features.arrays["label_ids"] >= 0).sum() == 2
+    # The logits of a token are its id and its window.
+    windows, padded = train.features, train.features.padded(LENGTH)
+    numbers = np.arange(len(windows))[:, None]
+    logits = np.stack(np.broadcast_arrays(padded["input_ids"], numbers), axis=-1)
+    found = task.log_probabilities(train, {"logits": logits})
+    assert [len(each) for each in found] == [30, 3]
+    feature = task.teacher_feature(windows, [np.exp(each) for each in found])
+    own = tuple(windows.places[windows.places[:, 0] >= 0].T)
+    np.testing.assert_allclose(feature[own], softmax(logits[own].astype(float), axis=-1))
+    assert (feature.sum(axis=-1) > 0).sum() == len(own[0]) == 32
+
+    names = ("context", "question", "choices")
+    rows = [("cat", "dog _", ["saw", "file", "bird"]), ("", "cat", ["dog", "drill"])]
+    lines = [dict(zip(names, row, strict=True)) for row in rows]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    options |= {"task_name": "json", "max_qa_length": 8}
+    choices = MultipleChoiceTask(MultipleChoiceOptions(**options), tokenizer)
+    (train,) = read_sets(choices)
+    assert train.features.arrays["label_ids"].tolist() == [-1, -1]
+    logits = np.float32([[1, 2, 3], [1, 2, 3]])
+    found = choices.log_probabilities(train, {"logits": logits})
+    feature = choices.teacher_feature(train.features, [np.exp(each) for each in found])
+    np.testing.assert_allclose(feature[0], softmax([1.0, 2, 3]), rtol=1e-6)
+    np.testing.assert_allclose(feature[1], [*softmax([1.0, 2]), 0], rtol=1e-6)
