@@ -1,4 +1,7 @@
-"""Run by a test: batches of any length on 2 parts of the CPU, in micro-batches, as in one."""
+"""Run by a test: batches of any length on 2 parts of the CPU, in micro-batches, as in one.
+
+With labels of all rows, and of some rows and a teacher.
+"""
 
 import contextlib
 import dataclasses
@@ -28,10 +31,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_files(folder)
-        for replicas, micro_batch_size in ((1, 0), (2, 2)):
+        table = (folder / "train.tsv").read_text().splitlines()
+        table[1::3] = [line.split("\t")[0] + "\t" for line in table[1::3]]
+        (folder / "some.tsv").write_text("\n".join(table) + "\n")
+        taught = {"train_file": f"{folder}/some.tsv", "teacher": f"{folder}/out-0"}
+        runs = ((1, 0, {}), (2, 2, {}), (1, 0, taught), (2, 2, taught))
+        for number, (replicas, micro_batch_size, learned) in enumerate(runs):
             options = options_of(
                 folder,
-                folder / f"out-{replicas}-{micro_batch_size}",
+                folder / f"out-{number}",
                 train_step=4,
                 iterations_per_loop=1,
                 albert_dropout=0.0,
@@ -39,6 +47,7 @@ def main() -> None:
                 do_eval=False,
                 do_predict=True,
                 micro_batch_size=micro_batch_size,
+                **learned,
             )
             options = dataclasses.replace(options, strategy="mirrored", num_replicas=replicas)
             with contextlib.redirect_stdout(io.StringIO()):
@@ -50,8 +59,10 @@ def main() -> None:
             predictions.append(np.loadtxt(f"{options.output_dir}/test_results.tsv"))
     assert len(results[0]) == 4
     assert (results[0].std(axis=0) > 1e-4).all(), "steps differ"
-    np.testing.assert_allclose(*results, rtol=1e-3)
-    np.testing.assert_allclose(*predictions, rtol=0, atol=1e-4)
+    assert (abs(results[0] - results[2]).max(axis=0) > 1e-2).all(), "the teacher has an effect"
+    for first in (0, 2):
+        np.testing.assert_allclose(*results[first : first + 2], rtol=1e-3)
+        np.testing.assert_allclose(*predictions[first : first + 2], rtol=0, atol=1e-4)
 
 
 if __name__ == "__main__":
