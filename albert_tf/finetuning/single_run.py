@@ -13,6 +13,7 @@ import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine
+from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import copy_file, exists, read_json, remove, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
@@ -251,10 +252,9 @@ class FineTuningRun:
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
         """Return what the model computes for all examples, in their order."""
-        length = self.options.max_seq_length
-        stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=self._pad)
-        outputs = predict(self.engine, self._predict_step, stream, shows_progress=True)
-        return self.task.per_example(examples, outputs)
+        return outputs_of(
+            self.engine, self._predict_step, self.task, examples, batch_size, self._pad
+        )
 
     def _evaluate(self) -> Evaluation:
         results: dict[str, float] = {}
@@ -319,6 +319,33 @@ class FineTuningRun:
             from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
 
             write_report(options, self.task, self.context.sets, reported)
+
+
+def outputs_of(
+    engine: Engine,
+    step: PredictionStep,
+    task: FineTuningTask,
+    examples: ExampleSet,
+    batch_size: int,
+    pad_to_max_length: bool,
+) -> Outputs:
+    """Return what a model of a task computes for examples, in their order, with progress.
+
+    Args:
+        engine: where it runs.
+        step: of the model.
+        task: that encoded the examples.
+        examples: to predict.
+        batch_size: of all devices.
+        pad_to_max_length: whether all batches have the maximum length.
+    """
+    stream = MemoryStream(
+        examples.features,
+        task.options.max_seq_length,
+        batch_size,
+        pad_to_max_length=pad_to_max_length,
+    )
+    return task.per_example(examples, predict(engine, step, stream, shows_progress=True))
 
 
 def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOptions) -> None:

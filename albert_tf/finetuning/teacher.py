@@ -1,13 +1,14 @@
 """A teacher: a trained model whose probabilities another one learns (arXiv 1503.02531).
 
-It predicts the training examples once, before training, by the model on strings of its kind, so
-that its vocabulary and lengths may differ from the student's. What it predicts is kept in
+It predicts the training examples once, before training. As it is opened as the model on strings of
+its kind, its vocabulary and lengths may differ from the student's. What it predicts is kept in
 `output_dir`, for a run that resumes, and for all seeds and folds.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import json
 import logging
@@ -21,7 +22,7 @@ from scipy.special import softmax
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
-from albert_tf.finetuning.single_run import RunContext
+from albert_tf.finetuning.single_run import RunContext, outputs_of
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
 from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.logs import counted
@@ -51,16 +52,18 @@ class Teacher:
         examples = json.dumps(self._train.examples).encode()
         settings = {PREDICTIONS: options.teacher, "labels": self._labels}
         self._kept = (options.output_dir, [examples], settings)
-        is_kept = exists(cached_file(*self._kept, name=PREDICTIONS))
+        path = cached_file(*self._kept, name=PREDICTIONS)
+        is_kept = context.engine.workers.from_chief(lambda: exists(path))
         self._opened = None if is_kept else self._open()
 
     def _open(self) -> tuple[Any, list[int]]:
         """Return the teacher, and the numbers of its outputs for the student's labels."""
         name, labels = self._options.teacher, self._labels
         kinds = (each for each in task_kinds() if each.settings_file == self._options.settings_file)
-        with arguments_renamed(name="teacher", texts="teacher"):
+        with arguments_renamed(name="teacher"), self._context.engine.scope():
             model = next(kinds).load("text_model").from_preset(name)
-            model.check_teaches(self._train.examples)
+            if not model.starts_with_head:
+                raise InputError(f"`name`={name}: is not trained for this task")
             its_labels = model.task.taught_labels()
         for plain in (str, str.casefold):  # as in evaluation, capitals do not matter
             numbers = {plain(label): number for number, label in enumerate(its_labels)}
@@ -75,11 +78,14 @@ class Teacher:
     def teach(self) -> RunContext:
         """Return the context with the teacher's probabilities among the features to train on."""
         workers = self._context.engine.workers
+        predicted = self._predict() if self._opened else None
         kept: Arrays = {}
         for is_turn_of_chief in (True, False):
             with workers.synchronized():
                 if workers.is_chief == is_turn_of_chief:
-                    kept = cached_arrays(*self._kept, self._predict, name=PREDICTIONS)
+                    # A damaged file is replaced.
+                    make = functools.partial(dict, predicted) if predicted else self._predict
+                    kept = cached_arrays(*self._kept, make, name=PREDICTIONS)
         self._opened = None
         keras.backend.clear_session()
         gc.collect()
@@ -98,10 +104,16 @@ class Teacher:
 
     def _predict(self) -> Arrays:
         """Return log-probabilities of all examples, one after the other, and their shapes."""
-        examples, name = self._train.examples, self._options.teacher
-        logger.info("teacher %s: predicts %s", name, counted(len(examples), "example"))
-        model, order = self._opened or self._open()  # if the kept file is damaged
-        values = model.log_probabilities(examples, self._options.predict_batch_size)
+        options, engine, examples = self._options, self._context.engine, self._train.examples
+        logger.info("teacher %s: predicts %s", options.teacher, counted(len(examples), "example"))
+        model, order = self._opened or self._open()
+        task = model.task
+        encoded = ExampleSet("predict", "", examples, task.encode("predict", examples))
+        step = engine.create_prediction_step(model.model, task.outputs)
+        size, pad = options.predict_batch_size, engine.devices.is_tpu
+        outputs = outputs_of(engine, step, task, encoded, size, pad)
+        with arguments_renamed(name="teacher"):
+            values = task.log_probabilities(encoded, outputs)
         if order:
             values = [each[:, order] for each in values]
         return {

@@ -204,7 +204,7 @@ class ClassesObjective(Objective):
         temperature: T, by which logits are divided in the teacher's part.
     """
 
-    def __init__(self, teacher_weight: float = 0.5, temperature: float = 1.0):
+    def __init__(self, teacher_weight: float = 0.5, temperature: float = 2.0):
         self.teacher_weight = teacher_weight
         self.temperature = temperature
 

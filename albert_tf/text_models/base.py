@@ -106,7 +106,6 @@ class TextModel(abc.ABC):
         outputs: Sequence[str],
         batch_size: int,
         max_seq_length: int | None = None,
-        shows_progress: bool = False,
     ) -> dict[str, np.ndarray]:
         """Return what the model computes for all examples, in their order, without dropout.
 
@@ -118,7 +117,6 @@ class TextModel(abc.ABC):
             outputs: names of outputs of the model.
             batch_size: examples that are computed at a time, at most.
             max_seq_length: length of the longest batches, by default `max_position_embeddings`.
-            shows_progress: whether a line on a terminal says how far it is.
 
         Returns:
             The outputs by name, `[examples, ...]`. Where their other axes differ from batch to
@@ -130,8 +128,7 @@ class TextModel(abc.ABC):
         stream = MemoryStream(
             features, length, min(size, batch_size), pad_to_max_length=self._engine.devices.is_tpu
         )
-        step = self._prediction_step(tuple(outputs))
-        return predict(self._engine, step, stream, shows_progress=shows_progress)
+        return predict(self._engine, self._prediction_step(tuple(outputs)), stream)
 
     @functools.cached_property
     def _engine(self) -> Engine:

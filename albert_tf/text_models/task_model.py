@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
-import numpy as np
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
@@ -122,6 +121,11 @@ class TaskModel(TextModel, Generic[Task]):
         return any(head.name in preset.heads for head in cls.kind.heads)
 
     @property
+    def starts_with_head(self) -> bool:
+        """Whether the weights that it was created from have a head of this task."""
+        return self._has_head(self._preset)
+
+    @property
     def model(self) -> keras.Model:
         """The Keras model. Its weights may be changed, by Keras or by hand, at any time.
 
@@ -175,21 +179,6 @@ class TaskModel(TextModel, Generic[Task]):
         length = task.options.max_seq_length
         outputs = self._predict(examples.features, task.outputs, batch_size, length)
         return task.per_example(examples, outputs)
-
-    def check_teaches(self, examples: Sequence[Any]) -> None:
-        """Raise InputError if the model cannot teach another one on examples of its task."""
-        if not self._has_head(self._preset):
-            raise InputError(
-                f"`name`={self._preset.name}: has no head of this task, but weights of kind "
-                f"{self._preset.head}; train it first"
-            )
-
-    def log_probabilities(self, examples: Sequence[Any], batch_size: int) -> list[np.ndarray]:
-        """Return what the model teaches, as `FineTuningTask.log_probabilities`."""
-        task, encoded = self._known_task(), self._set("predict", examples)
-        names, length = task.outputs, task.options.max_seq_length
-        outputs = self._predict(encoded.features, names, batch_size, length, shows_progress=True)
-        return task.log_probabilities(encoded, task.per_example(encoded, outputs))
 
     def _score(self, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
         """Return the results for labeled examples, as in `eval_results.txt`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import types
@@ -12,6 +13,7 @@ from scipy.special import log_softmax, softmax
 
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
+from albert_tf.finetuning import teacher
 from albert_tf.finetuning.cross_validation import _context_of
 from albert_tf.finetuning.run import fine_tune, read_sets
 from albert_tf.finetuning.single_run import RunContext
@@ -25,7 +27,12 @@ from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tokenizers import Tokenizer
 from tests.support.finetuning import LENGTH, options_of, write_files
 
-ENGINE = types.SimpleNamespace(workers=Workers())
+ENGINE = types.SimpleNamespace(
+    workers=Workers(),
+    scope=contextlib.nullcontext,
+    create_prediction_step=lambda model, outputs: None,
+    devices=types.SimpleNamespace(is_tpu=False),
+)
 
 
 def context_of(task) -> RunContext:
@@ -35,14 +42,17 @@ def context_of(task) -> RunContext:
 class FakeModel:
     """A trained classifier of "Tool" and "animal", more certain of longer texts."""
 
-    task = types.SimpleNamespace(taught_labels=lambda: ["Tool", "animal"])
+    starts_with_head = True
+    task = model = types.SimpleNamespace(
+        taught_labels=lambda: ["Tool", "animal"],
+        outputs=("scores",),
+        encode=lambda split, examples: [len(each.text.split()) / 10 for each in examples],
+        log_probabilities=lambda examples, scores: [*log_softmax(scores, axis=-1)[:, None]],
+    )
 
-    def check_teaches(self, examples):
-        pass
 
-    def log_probabilities(self, examples, batch_size):
-        scores = np.array([[len(each.text.split()) / 10, 0] for each in examples])
-        return [*log_softmax(scores, axis=-1)[:, None]]
+def fake_outputs(engine, step, task, examples, batch_size, pad):
+    return np.stack([examples.features, np.zeros(len(examples.features))], axis=1)
 
 
 @pytest.fixture
@@ -74,6 +84,7 @@ def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
     tmp_path, rows, taught, monkeypatch
 ):
     monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
+    monkeypatch.setattr(teacher, "outputs_of", fake_outputs)
     tokenizer = Tokenizer.load(str(tmp_path / "vocab.txt"))
     task = ClassificationTask(taught, tokenizer)
     context = Teacher(taught, context_of(task)).teach()

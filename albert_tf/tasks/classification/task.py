@@ -240,6 +240,9 @@ class ClassificationTask(FineTuningTask):
         return self.target.labels
 
     def log_probabilities(self, examples: ExampleSet, outputs: Outputs) -> list[np.ndarray]:
+        saved, pairs = self._saved_target(), examples.examples[0].text_pair is not None
+        if saved and saved.pairs not in (None, pairs):
+            raise InputError(f"`name`: reads {TEXTS[saved.pairs]}, not {TEXTS[pairs]}")
         return [*log_softmax(outputs["logits"].astype(np.float64), axis=-1)[:, None]]
 
     def teacher_feature(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -274,20 +274,14 @@ class TextClassifier(TaskModel[ClassificationTask]):
             values = as_list(labels, "labels")
             check_same_length(rows, values, "labels", "texts")
             values = [self._label_of(value, f"`labels`[{n}]") for n, value in enumerate(values)]
-        if rows:
-            self._check_pairs(rows[0][1] is not None)
+        if rows and self._pairs not in (None, rows[0][1] is not None):
+            raise InputError(
+                f"`texts`: the model reads {TEXTS[self._pairs]}, not {TEXTS[not self._pairs]}"
+            )
         return [
             Example(f"`labels`:{number}", text, pair, label)
             for number, ((text, pair), label) in enumerate(zip(rows, values, strict=True))
         ]
-
-    def _check_pairs(self, pairs: bool) -> None:
-        if self._pairs not in (None, pairs):
-            raise InputError(f"`texts`: the model reads {TEXTS[not pairs]}, not {TEXTS[pairs]}")
-
-    def check_teaches(self, examples: Sequence[Example]) -> None:
-        super().check_teaches(examples)
-        self._check_pairs(examples[0].text_pair is not None)
 
     def _label_of(self, value: Any, place: str) -> str | list[str] | dict[str, float]:
         """Return a label as of `Example`."""
