@@ -140,7 +140,7 @@ BAD = {
     "d.csv": ("text\nschön\n".encode("utf-16"), "d.csv: line 1 is not UTF-8"),
     "a.jsonl": (b'{"text": "x"}\n{"text": \n', "a.jsonl:2: not a JSON object on a line"),
     "b.jsonl": (b"[1, 2]\n", "b.jsonl:1: not a JSON object .* \\(must be object, not array\\)"),
-    "c.jsonl": (b'{"text": {"a": 1}}\n', "c.jsonl:1: column 'text' contains {'a': 1}, not a text"),
+    "c.jsonl": (b'{"text": [{"a": 1}]}\n', "c.jsonl:1: column 'text' contains {'a': 1}, not a"),
     "d.jsonl": (b"\n", "d.jsonl: empty"),
     "a.parquet": (b"PAR1 not really", "a.parquet: not a Parquet file"),
     "a.xlsx": (b"PK not really", "a.xlsx: not an Excel workbook"),

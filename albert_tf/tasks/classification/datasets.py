@@ -220,8 +220,8 @@ def label_probabilities(location: str, values: Mapping[str, Any]) -> dict[str, f
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise InputError(
-                f"{location}: the probability of label {label!r} is {shown(value)}; must be a "
-                "number from 0 to 1"
+                f"{location}: the probability of label {label!r} is {value!r}; must be a number "
+                "from 0 to 1"
             )
         name = normalized_label(label)
         found[name] = found.get(name, 0.0) + value

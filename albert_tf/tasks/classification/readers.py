@@ -67,12 +67,8 @@ def _example(
 ) -> Example:
     columns, may_be_empty = file.columns, dataset.benchmark is not None
     label: Any = file.label
-    if (
-        labeled
-        and label is None
-        and not (may_lack_label and not row.values.get(str(columns.label)))
-    ):
-        label = _label(dataset, file, row)
+    if labeled and label is None:
+        label = _label(dataset, file, row, may_lack_label)
     # Only some of GLUE's labeled tables have an id, and nothing needs it there.
     has_id = columns.id is not None and not (labeled and columns.id not in row.values)
     return Example(
@@ -84,8 +80,10 @@ def _example(
     )
 
 
-def _label(dataset: ClassificationDataset, file: TableFile, row: Row) -> Any:
+def _label(dataset: ClassificationDataset, file: TableFile, row: Row, may_lack_label: bool) -> Any:
     column, names = file.columns.label, file.numbered_labels
+    if may_lack_label and not str(row.values.get(str(column), "")).strip():
+        return None
     label = row.value(column)
     if names:
         by_number = {"-1": _UNLABELED, **{str(number): name for number, name in enumerate(names)}}

@@ -81,8 +81,8 @@ def test_rows_may_be_certain_rounded_or_of_other_labels(tmp_path):
             '{"x": -0.5, "y": 1.5}',
             "the probability of label 'x' is -0.5; must be a number from 0 to 1",
         ),
-        ('{"x": NaN, "y": 1}', "the probability of label 'x' is NaN; must be a number from 0 to 1"),
-        ('{"x": "1"}', "the probability of label 'x' is \"1\"; must be a number from 0 to 1"),
+        ('{"x": NaN, "y": 1}', "the probability of label 'x' is nan; must be a number from 0 to 1"),
+        ('{"x": "1"}', "the probability of label 'x' is '1'; must be a number from 0 to 1"),
         ('{"x": 1', "column 'label': not JSON (Expecting ',' delimiter: line 1 column 8 (char 7))"),
     ],
 )
