@@ -57,11 +57,12 @@ def fake_outputs(engine, step, task, examples, batch_size, pad):
 
 @pytest.fixture
 def rows(tmp_path):
-    """Write a table without a label in every third row, and return its texts."""
+    """Write a table, in which every third row has no label and one is uncertain; return texts."""
     write_files(tmp_path)
     lines = (tmp_path / "train.tsv").read_text().splitlines()
     texts = [line.split("\t")[0] for line in lines[1:]]
     lines[1::3] = [line.split("\t")[0] + "\t" for line in lines[1::3]]
+    lines[2] = f'{texts[1]}\t{{"animal": 0.4, "tool": 0.6}}'
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
     return texts
 
@@ -97,6 +98,8 @@ def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
     assert (task.objective.teacher_weight, task.objective.temperature) == (0.7, 2.0)
     labels = train.features.arrays["label_ids"][train.features.first_windows]
     assert [*np.flatnonzero(labels < 0)] == [*range(0, len(rows), 3)]
+    certain = train.features.arrays["label_probabilities"][train.features.first_windows]
+    np.testing.assert_allclose(certain[:2], [[0, 0], [0.4, 0.6]], rtol=1e-6)
 
     # It does not predict again, whatever the temperature; a fold has its part.
     monkeypatch.setattr(TextClassifier, "from_preset", None)
