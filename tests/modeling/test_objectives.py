@@ -188,7 +188,7 @@ def test_examples_that_fill_up_do_not_count_and_parts_add_up(case):
 
 
 def test_a_certain_probability_is_a_label_and_without_label_the_teacher_is_right():
-    ids, logits = np.array([0, 2], "int32"), np.float32([[1, 0, 3], [2, -1, 0.5]])
+    ids, logits = np.array([0, 2], "int32"), np.float32([[1, 0, 0.5], [2, -1, 3]])
     batch = {"input_ids": np.ones((2, 4), "int32"), "label_ids": ids}
     objective = ClassificationObjective()
     certain = {**batch, "label_probabilities": np.eye(3, dtype="float32")[ids]}
@@ -196,7 +196,7 @@ def test_a_certain_probability_is_a_label_and_without_label_the_teacher_is_right
     for name, value in sums.items():
         assert float(same[name]) == pytest.approx(float(value), abs=1e-6)
     batch |= {"label_ids": np.array([0, NO_LABEL], "int32")}
-    batch["teacher_probabilities"] = np.float32([[0, 0, 1], [0.8, 0.1, 0.1]])
+    batch["teacher_probabilities"] = np.float32([[0, 1, 0], [0.1, 0.1, 0.8]])
     assert float(objective.sums({"logits": logits}, batch)["classification_accuracy"]) == 1
 
 
