@@ -36,7 +36,8 @@ PEERS = ("jax", "torch", "transformers")
 JAX_ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false",
+    "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1",
 }
 KERAS_ON_JAX = {"KERAS_BACKEND": "jax", **JAX_ENVIRONMENT}
 

@@ -90,8 +90,14 @@ def state_of(pid: int) -> str:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("program", [DEMO, STUDY, BENCH], ids=["demo", "study", "bench"])
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [
+        pytest.param(DEMO, signal.SIGINT, id="demo"),
+        pytest.param(STUDY, signal.SIGTERM, id="study"),
+        pytest.param(BENCH, signal.SIGINT, id="bench"),
+    ],
+)
 def test_what_a_stopped_program_has_started_saves_and_ends_first(program, number, tmp_path):
     (tmp_path / "stub.py").write_text(STUB)
     words = [sys.executable, "-c", program, str(tmp_path), f"{tmp_path}/stub.py"]

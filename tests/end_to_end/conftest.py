@@ -10,9 +10,11 @@ import io
 import json
 import os
 import pathlib
+import pty
 import pydoc_data.topics
 import subprocess
 import sys
+import termios
 import typing
 from typing import Any
 
@@ -145,13 +147,13 @@ def _make(project: Project) -> None:
     topics = [text for _, text in sorted(pydoc_data.topics.topics.items())][:60]
     documents = ["\n".join(" ".join(p.split()) for p in text.split("\n\n")) for text in topics]
     raw.write_text("\n\n".join(documents) + "\n", "utf-8")
-    run(
-        "-m", "data_prep.extract_corpus", "--format=text", f"--input_file={raw}",
+    call(
+        "data_prep.extract_corpus", "--format=text", f"--input_file={raw}",
         f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt",
         "--eval_fraction=0.2",
     )  # fmt: skip
-    run(
-        "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt",
+    call(
+        "data_prep.train_vocabulary", f"--input_file={folder}/train.txt",
         f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={folder}/vocabulary",
     )  # fmt: skip
     for split in ("train", "eval"):
@@ -176,9 +178,30 @@ def _make(project: Project) -> None:
 
 @pytest.fixture(scope="session")
 def pretrained(project, shared_folder) -> pathlib.Path:
-    """Return the folder of an uninterrupted pretraining run, evaluated."""
+    """Return the folder of an uninterrupted pretraining run, evaluated.
+
+    What it showed on a terminal of 80 columns is next to it, in a file with the suffix `.screen`.
+    """
     folder = shared_folder / "pretrained"
-    return once(folder, lambda: run(*project.pretrain_words(folder, "--do_train", "--do_eval")))
+    words = project.pretrain_words(folder, "--do_train", "--do_eval")
+    return once(folder, lambda: folder.with_suffix(".screen").write_bytes(_on_terminal(*words)))
+
+
+def _on_terminal(*words: str) -> bytes:
+    """Run a command on a terminal of 80 columns and return all that the terminal received."""
+    terminal, process_side = pty.openpty()
+    termios.tcsetwinsize(process_side, (24, 80))
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=ROOT, stdout=process_side, stderr=process_side
+    )
+    os.close(process_side)
+    received = []
+    with contextlib.suppress(OSError):  # how Linux reports the end
+        while part := os.read(terminal, 4096):
+            received.append(part)
+    os.close(terminal)
+    assert process.wait() == 0, b"".join(received)
+    return b"".join(received)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.task import ClassificationTask
-from tests.end_to_end.conftest import flags_of, results_of, run
+from tests.end_to_end.conftest import call, flags_of, results_of, run
 
 pytestmark = pytest.mark.integration
 
@@ -62,7 +62,7 @@ def options(project, table, tmp_path):
 
 def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path):
     options = dataclasses.replace(options, init_checkpoint=str(pretrained))
-    printed, _ = run("run_classifier.py", *flags_of(options))
+    printed = call("run_classifier.py", *flags_of(options))
     folder = tmp_path / "out"
     results = results_of(folder)
     assert results["eval_accuracy"] > 0.9
@@ -133,7 +133,7 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
 def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
     export = f"{tmp_path}/export"
     flags = (f"--init_checkpoint={pretrained}", f"--spm_model_file={project.model}")
-    output, _ = run("export_saved_model.py", *flags, f"--export_path={export}", "--nopreprocess")
+    output = call("export_saved_model.py", *flags, f"--export_path={export}", "--nopreprocess")
     assert "export/encoder: signatures mlm, serving_default, sop, tokens" in output
     words = ("-m", "albert_tf.export", "CHECK", export)
     output, _ = run(*words, flags[0], "--seq_lengths=16")

@@ -21,8 +21,8 @@ from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
 
-# Long enough to be killed in, and to be compared early, before rounding has grown.
-EARLY, LAST = 8, 120
+# Compared early, before rounding has grown; long enough to be killed in.
+EARLY, SHORT, LAST = 8, 16, 120
 FLAGS = (
     "--do_train",
     f"--num_train_steps={LAST}",
@@ -91,16 +91,15 @@ class Workers:
         return printed
 
 
-@pytest.fixture(scope="module")
-def undisturbed(words, tmp_path_factory) -> pathlib.Path:
-    """Return the folder of two workers that run without interruption."""
-    folder = tmp_path_factory.mktemp("workers") / "undisturbed"
-    workers = Workers(words(folder, "--do_eval"))
+def train_undisturbed(words, folder: pathlib.Path, last: int) -> pathlib.Path:
+    """Train with two workers that run without interruption, and return their folder."""
+    length = f"--num_train_steps={last}", f"--eval_every_steps={last // 2}"
+    workers = Workers(words(folder, "--do_eval", *length))
     (output, _), (other, _) = workers.end(0, 0)
     choice = "MultiWorkerMirroredStrategy over 2 replica(s): CPU:0; this is worker"
     assert output.startswith(f"{choice} 0 of 2 ({workers.addresses[0]})\n")
     assert other.startswith(f"{choice} 1 of 2 ({workers.addresses[1]})\n")
-    assert f"global_step = {LAST}" in output
+    assert f"global_step = {last}" in output
     assert "global_step" not in other  # only the chief reports and writes
     assert len((folder / "evaluations.jsonl").read_text().splitlines()) == 2
     return folder
@@ -122,8 +121,9 @@ def _filled_masks(folder: pathlib.Path) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
-    call(*words(tmp_path / "one", "--do_eval"))
+def test_two_workers_train_as_one_device_does(words, tmp_path):
+    undisturbed = train_undisturbed(words, tmp_path / "two", SHORT)
+    call(*words(tmp_path / "one", "--do_eval", f"--num_train_steps={SHORT}"))
     expected = at_step(tmp_path / "one", EARLY)
     found = at_step(undisturbed, EARLY)
     assert found.keys() == expected.keys()
@@ -133,14 +133,15 @@ def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
     weights = {name for name in results if name.endswith("_weight")}
     assert len(weights) == 2
     for name, value in results_of(undisturbed).items():
-        # The same examples, each once; the rest after 120 steps of rounding.
+        # The same examples, each once; the rest after steps of rounding.
         assert value == (results[name] if name in weights else pytest.approx(results[name], 0.01))
     filled = [_filled_masks(each) for each in (tmp_path / "one", undisturbed)]
     assert np.mean(filled[0] == filled[1]) > 0.9, "examples keep their order"
 
 
 @pytest.mark.manual
-def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
+def test_sigterm_to_one_and_a_kill_change_nothing(words, tmp_path):
+    undisturbed = train_undisturbed(words, tmp_path / "undisturbed", LAST)
     folder = tmp_path / "out"
     workers = Workers(words(folder))
     metrics = folder / "metrics.jsonl"

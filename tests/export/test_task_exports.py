@@ -119,10 +119,8 @@ def remember_module(head, monkeypatch):
 @pytest.mark.parametrize(
     ("head", "labels", "folder", "outputs", "settings"),
     [
-        ("classifier", 3, "classifier", 3, {"kind": "classification", "pairs": True}),
         ("span", 3, "squad", 5, {"version_2_with_negative": True, "max_query_length": 9}),
         ("choice", 1, "choice", 2, {"task_name": "json", "max_qa_length": 16}),
-        ("tagger", 5, "tagger", 5, {"unit": "text", "max_seq_length": 12}),
     ],
 )
 def test_the_check_compares_answers(
@@ -133,8 +131,6 @@ def test_the_check_compares_answers(
     except InputError as error:
         pytest.skip(str(error))
     recorded = {kind_of(head).settings_file.replace(".", "__"): json.dumps(settings)}
-    if head == "tagger":
-        recorded["labels__json"] = json.dumps(["O", "B-LOC", "I-LOC", "B-PER", "I-PER"])
     trained = trained_folder(tmp_path / "trained", head, labels, **recorded)
     options = options_of(
         trained, tmp_path / "export", head=head, preprocess=False, measure_latency=False

@@ -107,16 +107,6 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
 
 
 @pytest.mark.slow
-def test_predictions_in_xla_are_the_same(trained, files):
-    both = []
-    for jit_compile in (False, True):
-        fine_tune(predicting(trained, files, jit_compile=jit_compile), ClassificationTask)
-        both.append(np.loadtxt(trained / "test_results.tsv"))
-    np.testing.assert_allclose(*both, rtol=0, atol=1e-5)
-    assert (both[0] != both[1]).any(), "XLA adds up in another order"
-
-
-@pytest.mark.slow
 def test_all_checkpoints_are_compared(trained, files, capsys):
     capsys.readouterr()
     options = options_of(files, trained, do_train=False, eval_checkpoints="all")

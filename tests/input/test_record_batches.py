@@ -31,13 +31,8 @@ from tests.support.batches import (
 from tests.support.tiny import LENGTH, VOCAB, batch
 
 MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
-FORMS = pytest.mark.parametrize(
-    ("features", "masks"),
-    [
-        pytest.param(STATIC, None, id="static"),
-        pytest.param(unmasked_features(LENGTH), MASKS, id="dynamic"),
-    ],
-)
+AS_WRITTEN, MASKED_HERE = (STATIC, None), (unmasked_features(LENGTH), MASKS)
+FORMS = pytest.mark.parametrize("form", [AS_WRITTEN, MASKED_HERE], ids=["static", "dynamic"])
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +42,18 @@ def index(tmp_path_factory):
 
 
 @pytest.mark.integration
-@FORMS
 # Windows of some batches, of one, and of several epochs; batches that span epochs, and an odd one.
 @pytest.mark.parametrize(
-    ("batch_size", "shuffle_buffer_size"), [(20, 7), *slow((8, 60), (512, 1), (60, 10000))]
+    ("batch_size", "shuffle_buffer_size", "form"),
+    [
+        (20, 7, AS_WRITTEN),
+        (20, 7, MASKED_HERE),
+        *slow((8, 60, AS_WRITTEN), (512, 1, MASKED_HERE), (60, 10000, MASKED_HERE)),
+    ],
 )
-def test_training_batches_are_those_of_tensorflow(
-    index, features, masks, batch_size, shuffle_buffer_size
-):
+def test_training_batches_are_those_of_tensorflow(index, batch_size, shuffle_buffer_size, form):
     count = 2 * EXAMPLES // batch_size + 4
+    features, masks = form
     stream = RecordStream(index, features, batch_size, 3, masks, shuffle_buffer_size)
     for (shard, replicas), first in [(PIPELINES[0], 0), *((each, count - 3) for each in PIPELINES)]:
         assert_tensorflow_has(stream, shard, replicas, first, count)
@@ -88,9 +86,12 @@ def test_evaluation_reads_blocks_once_but_between_windows(index, monkeypatch):
 
 
 @pytest.mark.integration
-@FORMS
-@pytest.mark.parametrize("batch_size", [60, *slow(8, 256)])
-def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batch_size):
+@pytest.mark.parametrize(
+    ("batch_size", "form"),
+    [(60, AS_WRITTEN), (60, MASKED_HERE), *slow((8, MASKED_HERE), (256, AS_WRITTEN))],
+)
+def test_evaluation_batches_are_those_of_tensorflow(index, batch_size, form):
+    features, masks = form
     stream = RecordStream(index, features, batch_size, 3, masks)
     for shard, replicas in PIPELINES:
         batches = stream.batches(shard)
@@ -103,7 +104,8 @@ def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batc
 @pytest.mark.integration
 @FORMS
 @pytest.mark.parametrize("shuffle_buffer_size", [4, 60])
-def test_threads_get_what_one_thread_gets(index, features, masks, shuffle_buffer_size):
+def test_threads_get_what_one_thread_gets(index, form, shuffle_buffer_size):
+    features, masks = form
     stream = RecordStream(index, features, 8, 3, masks, shuffle_buffer_size)
     alone, shared = stream.batches(), stream.batches()
     steps = np.random.default_rng(0).permutation(200).tolist()

@@ -75,7 +75,7 @@ def test_functions_get_the_documented_arguments():
     assert seen["key"] == seen["value"] == (3, heads, 16, size)
     assert seen["mask"] == (3, 16)
     assert callable(seen["dropout"])
-    model(batch(3))
+    forward(model, batch(3))
     assert seen["query"] == (3, heads, 16, size)
     assert seen["dropout"] is None
 
@@ -120,12 +120,12 @@ def test_unknown_names_and_unregistered_functions_are_refused():
 
 def test_dropout_is_refused_where_there_is_none():
     model = AlbertEncoder(CONFIG, attention="backend")
-    model(batch(2))
+    forward(model, batch(2))
     with pytest.raises(InputError, match="`attention_probs_dropout_prob`: must be 0"):
         model(batch(2), training=True)
 
 
-@pytest.mark.parametrize("shape", ["groups_and_inner_groups_relu", "attention_shared"])
+@pytest.mark.parametrize("shape", ["attention_shared", "groups_and_inner_groups_relu"])
 def test_attention_weights_and_embeddings_equal_the_formulas(shape):
     model = AlbertForPreTraining(AlbertConfig(**{**PLAIN, **SHAPES[shape]}))
     oracle = randomise(model)

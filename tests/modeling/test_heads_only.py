@@ -18,6 +18,7 @@ from tests.support.tiny import CONFIG, batch
 # Large weights, so that the output at a position depends on the others.
 SHARED = dataclasses.replace(CONFIG, initializer_range=0.3)
 GROUPS = dataclasses.replace(SHARED, num_hidden_groups=2, inner_group_num=2)
+ONE_LAYER = dataclasses.replace(SHARED, num_hidden_layers=1)
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -40,7 +41,8 @@ CASES = {
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("name", "config"), [("pretraining", SHARED), *((name, GROUPS) for name in CASES)]
+    ("name", "config"),
+    [("pretraining", SHARED), ("pretraining", GROUPS), *((name, ONE_LAYER) for name in CASES)],
 )
 def test_outputs_are_the_same(name, config):
     keras.utils.set_random_seed(0)

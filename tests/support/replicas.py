@@ -7,14 +7,10 @@ import contextlib
 import dataclasses
 import io
 import json
-import os
 import pathlib
 import tempfile
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
@@ -24,9 +20,6 @@ MEASURES = ("loss", "gradient_norm", "parameter_norm")
 
 
 def main() -> None:
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-    )
     results, predictions = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -63,7 +56,3 @@ def main() -> None:
     for first in (0, 2):
         np.testing.assert_allclose(*results[first : first + 2], rtol=1e-3)
         np.testing.assert_allclose(*predictions[first : first + 2], rtol=0, atol=1e-4)
-
-
-if __name__ == "__main__":
-    main()

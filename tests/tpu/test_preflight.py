@@ -25,8 +25,9 @@ needs_compiler = pytest.mark.skipif(
 )
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)  # with dropout
 SHARE = 8
-# All of eight devices, so that one program does for all.
-SLICES = ("v3:2x2", "v4:2x2x2", "v5e:2x4", "v6e:2x4")
+LATER = ("v5e:2x4", "v6e:2x4")
+# All of eight devices, so that one program does for all. JAX compiles for the later ones.
+SLICES = ("v3:2x2", "v4:2x2x2", *(pytest.param(n, marks=pytest.mark.manual) for n in LATER))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def compile_step(options):
     compiler = preflight.Compiler(options)
 
     @functools.cache
-    def compile_for(name, micro=SHARE // 2, trips=2):
+    def compile_for(name, micro=SHARE // 2, trips=2, compiler=compiler):
         where = parse_slice(name)
         return compiler.compile(where, where.replicas * trips * micro, micro, None)
 
@@ -147,10 +148,10 @@ def test_the_step_compiles_for_each_generation(compile_step, name):
 @pytest.mark.integration
 @pytest.mark.slow
 @needs_compiler
-def test_a_larger_micro_batch_needs_more_memory(compile_step):
+def test_a_larger_micro_batch_needs_more_memory(compile_step, compiler):
     small = compile_step(SLICES[0])
     check_step(small)
-    large = compile_step(SLICES[0], micro=32 * SHARE, trips=1)
+    large = compile_step(SLICES[0], micro=32 * SHARE, trips=1, compiler=compiler)
     # Of each example the layer keeps at least its widest activation, in bfloat16.
     kept = 2 * LENGTH * ONE_LAYER.intermediate_size
     assert large.memory - small.memory > 31 * SHARE * kept

@@ -5,11 +5,8 @@ of both come in the order of the examples.
 """
 
 import dataclasses
-import os
 import pathlib
 import tempfile
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
@@ -115,7 +112,3 @@ def predictions(engine: TensorFlowEngine) -> None:
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     engine.devices.strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show
-
-
-if __name__ == "__main__":
-    main()

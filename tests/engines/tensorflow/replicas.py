@@ -6,14 +6,10 @@ micro-batches have almost none. One of the steps is not finite on one replica; a
 """
 
 import dataclasses
-import os
 import tempfile
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -38,9 +34,6 @@ ONE_LAYER = dataclasses.replace(
 
 
 def main() -> None:
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-    )
     data = uneven_data()
     steps = [create_step(*split) for split in SPLITS]
     initial = keras.tree.map_structure(lambda value: value.numpy(), steps[0].tree)
@@ -131,7 +124,3 @@ def resumed(steps: list[TrainingStep], initial: dict, data: list[dict]) -> Train
             )
     assert step.step == STEPS
     return step
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,8 @@
-"""What needs a CPU split into parts, in processes that do so before TensorFlow starts.
+"""What needs a CPU split into parts, in one process that does so before TensorFlow starts.
 
-`drifting`: a replica that drifts from the others ends the run before it is saved. `tpu_programs`:
-every program is traced under the strategy for TPUs.
+`drifting`: a replica that drifts from the others ends the run before it is saved. `replicas`: any
+number of replicas and micro-batches computes the same, in pretraining and (`tests.support`) in
+fine-tuning. `tpu_programs`: every program is traced under the strategy for TPUs.
 """
 
 from __future__ import annotations
@@ -13,15 +14,28 @@ import pytest
 
 from tests.conftest import ROOT
 
+MODULES = (
+    "tests.engines.tensorflow.drifting",
+    "tests.engines.tensorflow.replicas",
+    "tests.support.replicas",
+    "tests.engines.tensorflow.tpu_programs",
+)
+RUN = """
+import importlib, os, sys
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
+for name in sys.argv[1:]:
+    importlib.import_module(name).main()
+"""
+
 
 @pytest.mark.integration
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["drifting", "tpu_programs"])
-def test_on_parts_of_the_cpu(module):
+def test_on_parts_of_the_cpu():
     process = subprocess.run(
-        [sys.executable, "-m", f"tests.engines.tensorflow.{module}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", RUN, *MODULES], cwd=ROOT, capture_output=True, text=True
     )
     assert process.returncode == 0, process.stderr

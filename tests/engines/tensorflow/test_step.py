@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -90,15 +88,6 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
     graph_of(create_step(dataclasses.replace(CONFIG, num_hidden_layers=4)), 4)
     # In the last layer, only the masked positions and [CLS] attend.
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_replicas_and_micro_batches_do_not_change_what_is_computed():
-    # A process of its own: devices are split before TensorFlow starts.
-    command = [sys.executable, "-m", "tests.engines.tensorflow.replicas"]
-    completed = subprocess.run(command, capture_output=True, text=True)
-    assert completed.returncode == 0, completed.stderr[-3000:]
 
 
 @pytest.mark.integration

@@ -12,14 +12,11 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf
@@ -154,9 +151,6 @@ def check_fine_tuning(
 
 
 def main() -> None:
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    parts = [tf.config.LogicalDeviceConfiguration()] * (1 + CORES)
-    tf.config.set_logical_device_configuration(cpu, parts)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         patch = mock.patch.object
         checksums = functools.partialmethod(traced, checksums=TrainingStep._checksums)
@@ -215,7 +209,3 @@ ARTICLE = {
     ],
 }
 QUESTION = {"context": "cat dog", "question": "saw", "choices": ["cat", "dog"], "answer": 0}
-
-
-if __name__ == "__main__":
-    main()

@@ -132,8 +132,7 @@ def test_means_are_compared_over_the_same_tasks():
 @pytest.mark.integration
 def test_a_real_run(tmp_path):
     write_files(tmp_path)
-    for task in ("RTE", "STS-B"):
-        write_task(tmp_path / "glue", task)
+    write_task(tmp_path / "glue", "STS-B")
     words = (
         "run_classifier.py", "--task_name=all", f"--data_dir={tmp_path}/glue",
         f"--albert_config_file={tmp_path}/config.json", f"--vocab_file={tmp_path}/vocab.txt",
@@ -142,8 +141,7 @@ def test_a_real_run(tmp_path):
     )  # fmt: skip
     output, _ = run(*words)
     assert "STS-B  pearson" in output
-    for task in ("RTE", "STS-B"):
-        assert results_of(tmp_path / "out" / task)["global_step"] in (1, 2)
-        assert (tmp_path / "out" / task / "submission" / f"{task}.tsv").exists()
+    assert results_of(tmp_path / "out" / "STS-B")["global_step"] in (1, 2)
+    assert (tmp_path / "out" / "STS-B" / "submission" / "STS-B.tsv").exists()
     output, _ = run(*words)
-    assert output.count("already finished") == 2
+    assert output.count("already finished") == 1
