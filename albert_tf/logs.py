@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from albert_tf.terminal import clear_line
+from albert_tf.terminal import clear_line, wrapped
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -18,9 +18,15 @@ def printable(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun that has a regular plural: "1 layer", "1,200 layers"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int | str, noun: str) -> str:
+    """Return a number with a noun that has a regular plural: "1 layer", "1,200 layers".
+
+    Args:
+        number: a whole number, or one as text: "0.5".
+        noun: in the singular.
+    """
+    text = number if isinstance(number, str) else f"{number:,}"
+    return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 class _ConsoleHandler(logging.Handler):
@@ -43,7 +49,8 @@ class _ConsoleHandler(logging.Handler):
         if record.levelno < logging.WARNING:
             print(message, file=sys.stdout, flush=True)
         else:
-            print(f"{record.levelname.lower()}: {message}", file=sys.stderr, flush=True)
+            text = wrapped(f"{record.levelname.lower()}: {message}", sys.stderr)
+            print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ from albert_tf.errors import InputError, Stopped, Unavailable, renamed
 from albert_tf.flag_parsing import parse_flags
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
-from albert_tf.terminal import columns, ending_quietly, is_unread, two_columns
+from albert_tf.terminal import columns, ending_quietly, is_unread, two_columns, wrapped
 
 Options = TypeVar("Options")
 
@@ -321,27 +321,27 @@ def command(
             with logs_on_console(*_logging_packages(options_class), rename=rename):
                 run(options)
         except InputError as error:
-            print(f"{program}: error: {_one_line(rename(str(error)))}", file=sys.stderr)
+            _print_error(f"{program}: error: {_one_line(rename(str(error)))}")
             return 1
         except OSError as error:
             if isinstance(error, BrokenPipeError) and is_unread(sys.stdout):
                 raise
-            print(f"{program}: error: {_one_line(_reason(error))}", file=sys.stderr)
+            _print_error(f"{program}: error: {_one_line(_reason(error))}")
             return 1
         except MemoryError:
-            print(f"{program}: error: out of memory", file=sys.stderr)
+            _print_error(f"{program}: error: out of memory")
             return 1
         except Stopped as stopped:
-            print(f"{program}: {stopped}", file=sys.stderr)
+            _print_error(f"{program}: {stopped}")
             return 128 + stopped.signal
         except Unavailable as error:
-            print(f"{program}: {_one_line(str(error))}", file=sys.stderr)
+            _print_error(f"{program}: {_one_line(str(error))}")
             sys.stdout.flush()
             sys.stderr.flush()
             # Threads of TensorFlow may wait for the lost process, and a normal exit for them.
             os._exit(error.exit_code)
         except KeyboardInterrupt:
-            print(f"{program}: interrupted", file=sys.stderr)
+            _print_error(f"{program}: interrupted")
             return 130
         return 0
 
@@ -360,7 +360,7 @@ def command(
                 flags_parser=parse,
             )
         except (InputError, ReplacedFlag) as error:
-            print(f"{_program(sys.argv)}: error: {_one_line(str(error))}", file=sys.stderr)
+            _print_error(f"{_program(sys.argv)}: error: {_one_line(str(error))}")
             sys.exit(1)
 
     return cli
@@ -372,6 +372,10 @@ def _program(arguments: Sequence[str]) -> str:
 
 def _one_line(text: str) -> str:
     return printable(text.replace("\n", "\\n"))
+
+
+def _print_error(text: str) -> None:
+    print(wrapped(text, sys.stderr), file=sys.stderr)
 
 
 def _reason(error: OSError) -> str:

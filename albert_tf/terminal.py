@@ -28,6 +28,17 @@ def columns(stream: TextIO) -> int:
     return shutil.get_terminal_size(fallback).columns or 80
 
 
+def wrapped(text: str, stream: TextIO) -> str:
+    """Return text with line breaks between words, where a terminal would break within them."""
+    if not stream.isatty():
+        return text
+    width = columns(stream) - 1  # some terminals begin a new line after the last column
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    )
+
+
 def two_columns(rows: Iterable[tuple[str, str]], width: int) -> str:
     """Format flags, or other names, with what they mean."""
     lines = []

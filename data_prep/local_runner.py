@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.logs import counted
 from albert_tf.progress import ThroughputLine
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
@@ -100,7 +101,7 @@ def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
             done += sizes[unit]
             documents += counts["documents"]
             examples += counts["examples"]
-            details = f"{documents:,} documents, {examples:,} examples"
+            details = f"{counted(documents, 'document')}, {counted(examples, 'example')}"
             progress.update((before + done) / 1e6, details)
 
 

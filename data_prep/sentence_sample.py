@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.input.masking import derive_seeds
+from albert_tf.logs import counted
 from albert_tf.progress import ThroughputLine
 from data_prep.text_units import (
     MAX_LINE_BYTES,
@@ -98,7 +99,7 @@ def sample_sentences(
             progress.update(done / 1e6)
     if skipped:
         logger.warning(
-            "%s lines of more than %s bytes are left out", f"{skipped:,}", f"{MAX_LINE_BYTES:,}"
+            "left out: %s of more than %s bytes", counted(skipped, "line"), f"{MAX_LINE_BYTES:,}"
         )
     sample = _joined(parts)
     if 0 < size < found:

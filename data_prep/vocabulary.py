@@ -10,6 +10,7 @@ import os
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.logs import counted
 from albert_tf.options import check_limits, option, seed_option
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
@@ -120,7 +121,7 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     if not sentences:
         raise InputError(f"`input_file`: no text in {', '.join(paths)}")
     megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
-    logger.info("training on %s sentences, %.1f MB", f"{len(sentences):,}", megabytes)
+    logger.info("training on %s, %.1f MB", counted(len(sentences), "sentence"), megabytes)
     contents = vocabulary_type.train(
         sentences, options.vocab_size, options.character_coverage, options.user_defined_symbols
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
 from data_prep.text_units import (
     MAX_LINE_BYTES,
@@ -41,8 +42,9 @@ def with_references(units: Sequence[TextUnit], paths: Sequence[str]) -> list[Tex
     texts = [part[0].path for part in by_file.values()]
     if len(texts) != len(paths):
         raise InputError(
-            f"`chinese_ref_file`: {len(paths)} files for {len(texts)} text files; each text "
-            "file needs one, and both are sorted by name"
+            f"`chinese_ref_file`: {counted(len(paths), 'file')} for "
+            f"{counted(len(texts), 'text file')}; each text file needs one, and both are sorted by "
+            "name"
         )
     found: list[TextUnit] = []
     for part, path in zip(by_file.values(), paths, strict=True):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from albert_tf.logs import counted, logs_on_console
+from tests.test_progress import Terminal
 
 _COMMAND = """
 import dataclasses, logging
@@ -54,6 +55,19 @@ def test_messages_follow_a_redirected_standard_output():
     with logs_on_console("some_package"), contextlib.redirect_stdout(stream):
         logger.info("inside")
     assert stream.getvalue() == "inside\n"
+
+
+def test_a_terminal_gets_warnings_with_breaks_between_words(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    logger, stream = logging.getLogger("some_package.module"), Terminal()
+    with logs_on_console("some_package"), contextlib.redirect_stderr(stream):
+        logger.warning("--learning_rate=0.01 is much too high")
+    assert stream.getvalue().split("\n") == [
+        "\r\x1b[Kwarning:",
+        "--learning_rate=0.01",
+        "is much too high",
+        "",
+    ]
 
 
 def test_errors_of_the_stream_reach_the_caller():

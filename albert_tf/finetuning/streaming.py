@@ -14,6 +14,7 @@ from typing import IO, TextIO
 from albert_tf.errors import InputError
 from albert_tf.files import open_file, replacing
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.logs import counted
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def predict_stream(
                 output.write(f"{line}\n")
             output.flush()
             number += len(lines)
-    logger.info("%s lines predicted", f"{number - 1:,}")
+    logger.info("%s predicted", counted(number - 1, "line"))
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
 from albert_tf.files import Natural, read_json
 from albert_tf.input.manifest import manifest_file
-from albert_tf.progress import ProgressLine
+from albert_tf.progress import ThroughputLine
 
 logger = logging.getLogger(__name__)
 
@@ -213,13 +213,15 @@ def find_indexes(paths: Sequence[str], checked: Mapping[str, str] | None = None)
 
 def _find_records(paths: Sequence[str]) -> dict[str, FileIndex]:
     """Return the indexes of files, by file; see `index_records`."""
-    progress, found = ProgressLine(), {}
+    found: dict[str, FileIndex] = {}
     if paths:
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with (
+            ThreadPoolExecutor(_THREADS) as threads,
+            ThroughputLine("found the records of", "files", len(paths)) as progress,
+        ):
             for path, index in zip(paths, threads.map(index_records, paths), strict=True):
                 found[path] = index
-                progress.update(f"found the records of {len(found)} of {len(paths)} files")
-        progress.clear()
+                progress.update(len(found))
     return found
 
 

@@ -42,8 +42,10 @@ def with_new_pieces(
         folder: for the vocabulary file, which exists as long as the tokenizer is used.
 
     Raises:
-        InputError: If there is no tokenizer, or a piece is invalid.
+        InputError: If there is no tokenizer, a piece is invalid, or an option needs another.
     """
+    if options.num_new_pieces is not None and not options.learn_pieces_from:
+        raise InputError(f"`num_new_pieces`={options.num_new_pieces}: is for `learn_pieces_from`")
     if not options.add_pieces and not options.learn_pieces_from:
         return tokenizer
     argument = "add_pieces" if options.add_pieces else "learn_pieces_from"
@@ -55,7 +57,8 @@ def with_new_pieces(
             tokenizer = extension.with_pieces(tokenizer, pieces, folder)
     if options.learn_pieces_from:
         paths = files.expand_globs(options.learn_pieces_from, "learn_pieces_from")
-        tokenizer = _with_learned_pieces(tokenizer, paths, options.num_new_pieces, folder)
+        count = 1000 if options.num_new_pieces is None else options.num_new_pieces
+        tokenizer = _with_learned_pieces(tokenizer, paths, count, folder)
     return tokenizer
 
 

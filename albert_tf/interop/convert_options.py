@@ -72,7 +72,9 @@ class ConvertOptions:
     learn_pieces_from: tuple[str, ...] = option(
         (), "Text files or globs: add the pieces that shorten this text most."
     )
-    num_new_pieces: int = option(1000, "With --learn_pieces_from: how many.", minimum=1)
+    num_new_pieces: int | None = option(
+        None, "With --learn_pieces_from: how many; by default, 1000.", minimum=1
+    )
     max_position_embeddings: int | None = option(
         None,
         "Longest sequence of the output, in tokens, above that of --input. Further positions "

@@ -24,6 +24,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.hardware.precision import tpu_precision
 from albert_tf.hardware.slices import GENERATIONS, Slice, known_slices, parse_slice
+from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.tpu import preflight_report as report
@@ -157,7 +158,8 @@ def candidates(share: int, micro_batch_sizes: list[int]) -> list[int]:
     for size in micro_batch_sizes:
         if share % size:
             raise InputError(
-                f"`micro_batch_sizes`={size}: does not divide the {share} examples of a device"
+                f"`micro_batch_sizes`={size}: does not divide the {counted(share, 'example')} of a "
+                "device"
             )
     powers = [2**n for n in range(share.bit_length()) if share % 2**n == 0]
     return micro_batch_sizes or sorted({size for size in (*powers, share) if size <= _LARGEST})
@@ -246,7 +248,7 @@ def _on_slice(
         return None, errors[0] if errors else "does not fit"
     possible = [size for size in fitting if share % size == 0]
     if not possible:
-        return None, f"no micro-batch of {fitting} divides {share} examples"
+        return None, f"no micro-batch of {fitting} divides {counted(share, 'example')}"
     # Sizes that were not compiled get the costs per example of the next larger one.
     micro = max(possible)
     nearest = min(size for size in found if size >= micro and found[size].fits)

@@ -32,7 +32,7 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     lines = [
         f"{options.albert_config_file}: {config.parameter_count():,} parameters; "
         f"{options.optimizer}, batch {options.train_batch_size} of {options.max_seq_length} "
-        f"tokens, {options.num_train_steps:,} steps, {options.dtype}{_of_jax(options)}"
+        f"tokens, {counted(options.num_train_steps, 'step')}, {options.dtype}{_of_jax(options)}"
     ]
     if where:
         share = options.train_batch_size // where.replicas

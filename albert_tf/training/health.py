@@ -12,6 +12,7 @@ import numpy as np
 
 from albert_tf.engines.steps import StepResults
 from albert_tf.errors import InputError
+from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective, means
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
 
@@ -219,7 +220,7 @@ def warnings(options: PretrainingOptions) -> list[str]:
     if options.optimizer == "lamb" and options.num_warmup_steps < math.floor(warmup / TOLERANCE):
         lines.append(
             f"`num_warmup_steps`={options.num_warmup_steps} is short for {options.num_train_steps} "
-            f"steps of {batch} examples: LAMB's paper warms up for {warmup:.0f}"
+            f"steps of {counted(batch, 'example')}: LAMB's paper warms up for {warmup:.0f}"
         )
     return lines
 

@@ -17,6 +17,7 @@ from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, Stopped
 from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream
+from albert_tf.logs import counted
 from albert_tf.modeling.losses import means
 from albert_tf.progress import ThroughputLine
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
@@ -208,9 +209,9 @@ class TimeLimit:
         """Return why training stops at `step`; None if there is time left."""
         if self.seconds_left > 0:
             return None
-        minutes = (self._before + self._seconds) / 60
+        minutes = counted(f"{(self._before + self._seconds) / 60:.4g}", "minute")
         return (
-            f"stopping after step {step}: trained for {minutes:.4g} minutes, of which "
+            f"stopping after step {step}: trained for {minutes}, of which "
             f"{self._minutes:g} were allowed"
         )
 

@@ -14,6 +14,7 @@ import scipy.special
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines, write_text
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
+from albert_tf.logs import counted
 from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
@@ -74,8 +75,9 @@ def write_report(
         notes = [f"95% interval {interval} ({method})"] if interval else []
         value = f"{results[name]:.1%}"
         headlines.append(Headline(f"masked LM accuracy on {text}", value, notes))
+    trained = f"{_model(options, model)}{_corpora(adjacent)}: {counted(step, 'step')}"
     page = Page(
-        title=f"Pretraining of {_model(options, model)}{_corpora(adjacent)}: {step:,} steps",
+        title=f"Pretraining of {trained}",
         subtitle=folder,
         headlines=headlines,
         sections=[

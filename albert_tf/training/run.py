@@ -25,6 +25,7 @@ from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one
+from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer, create_schedule
 from albert_tf.training.evaluation import PeriodicEvaluation
@@ -140,7 +141,7 @@ def micro_batches(options: TrainingOptions, engine: Engine) -> int:
     size = options.micro_batch_size or share
     if share % size:
         raise InputError(
-            f"`micro_batch_size`={size}: does not divide the {share} examples that "
+            f"`micro_batch_size`={size}: does not divide the {counted(share, 'example')} that "
             f"`train_batch_size`={options.train_batch_size} gives each device"
         )
     return share // size

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from albert_tf import files
+from albert_tf.logs import counted
 from data_prep.inspect.show import Names
 from data_prep.inspect.statistics import MASK_OUTCOMES, MAX_RUN, Statistics
 
@@ -37,7 +38,8 @@ def plot(statistics: Statistics, names: Names, path: str) -> None:
         FigureCanvasAgg(figure)
         for number, draw in enumerate(plots, start=1):
             draw(figure.add_subplot(rows, columns, number), statistics, names)
-        figure.suptitle(f"{statistics.examples:,} examples, {statistics.tokens:,} tokens")
+        examples = counted(statistics.examples, "example")
+        figure.suptitle(f"{examples}, {counted(statistics.tokens, 'token')}")
         with files.replacing(path) as partial, files.open_file(partial, "wb") as file:
             figure.savefig(file, format="png", dpi=120)
 

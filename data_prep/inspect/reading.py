@@ -10,6 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.example_parser import feature_lengths
 from albert_tf.input.features import Feature, encoder_features, pretraining_features
 from albert_tf.input.record_reader import iter_examples, iter_records
+from albert_tf.logs import counted
 
 _MASKS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 _EXAMPLES_AT_ONCE = 1024
@@ -98,7 +99,7 @@ def read_some(
         if seen >= first + number:
             break
     if seen <= first:
-        raise InputError(f"`first`={first}: the files contain only {seen:,} examples")
+        raise InputError(f"`first`={first}: the files contain only {counted(seen, 'example')}")
     return {name: np.concatenate([part[name] for part in parts]) for name in features}
 
 

@@ -227,7 +227,7 @@ def test_long_lines_are_cut_and_not_ignored(tmp_path, gap):
 def test_lines_beyond_a_megabyte_are_counted(tmp_path, caplog):
     (tmp_path / "in.txt").write_text("the cat\n" + "x" * 1_000_001 + "\nsat\n")
     assert sentences_of(tmp_path / "in.txt") == ["the cat", "sat"]
-    assert caplog.messages == ["1 lines of more than 1,000,000 bytes are left out"]
+    assert caplog.messages == ["left out: 1 line of more than 1,000,000 bytes"]
 
 
 def test_symbols_and_coverage_of_the_user(tmp_path):

@@ -113,7 +113,7 @@ def test_a_file_of_another_text_is_refused(options, tmp_path, references, messag
 
 
 def test_options(options):
-    with pytest.raises(InputError, match="1 files for 2 text files"):
+    with pytest.raises(InputError, match="1 file for 2 text files"):
         create(
             dataclasses.replace(
                 options, chinese_ref_file=(options.chinese_ref_file[0].replace("*", "a"),)

@@ -280,7 +280,7 @@ def test_what_is_wrong_in_a_table_of_squad_is_named(tmp_path):
     row = {"id": "1", "question": "Who?", "context": CONTEXT}
     answers = {"text": ["cat", "mat"], "answer_start": [4]}
     for rows, message in (
-        ([{**row, "answers": answers}], "a.parquet: row 1: 2 texts of answers, but 1 positions"),
+        ([{**row, "answers": answers}], "a.parquet: row 1: 2 texts of answers, but 1 position"),
         ([{"id": "1", "question": "Who?"}], "a.parquet:1: lacks 'context'"),
         ([{**row, "id": 1.5}], r"a.parquet:1: id=1.5: must be int \| str, not float"),
         ([row, row], "row 2: the id '1' is already used at row 1"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import Row, parse_json, read_rows
+from albert_tf.logs import counted
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -50,7 +51,7 @@ def read_examples(
             raise InputError(f"{file.path}: no row after the header")
     if unlabeled:
         logger.info(
-            "%s: skipped %s rows without an agreed label", rows.files[0].path, f"{unlabeled:,}"
+            "%s: skipped %s without an agreed label", rows.files[0].path, counted(unlabeled, "row")
         )
     if not examples:
         raise InputError(f"{rows.files[0].path}: no row has a label")

@@ -20,6 +20,7 @@ from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
@@ -360,7 +361,8 @@ class ClassificationTask(FineTuningTask):
             fields = line.split("\t") if has_pair else [line]
             if has_pair and len(fields) != 2:
                 raise InputError(
-                    f"{location}: {len(fields)} texts; must be a pair, separated by a tab"
+                    f"{location}: {counted(len(fields), 'text')}; must be a pair, separated by a "
+                    "tab"
                 )
             examples.append(Example(location, fields[0], fields[1] if has_pair else None, None))
         return examples

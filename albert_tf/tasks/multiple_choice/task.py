@@ -24,6 +24,7 @@ from albert_tf.finetuning.task import (
 )
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
+from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, NO_LABEL, MultipleChoiceObjective
 from albert_tf.report.sections import Section
@@ -165,9 +166,9 @@ class MultipleChoiceTask(FineTuningTask):
             features.arrays["label_ids"] = np.array(answers, np.int32)
         if features.candidates_truncated:
             logger.info(
-                "%s: %s texts of question and choice truncated to %d tokens",
+                "%s: %s of question and choice truncated to %d tokens",
                 split,
-                f"{features.candidates_truncated:,}",
+                counted(features.candidates_truncated, "text"),
                 self.options.max_qa_length,
             )
         self._choices = max(self._choices, features.choices)

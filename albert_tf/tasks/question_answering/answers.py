@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from albert_tf.files import write_text
+from albert_tf.logs import counted
 from albert_tf.tasks.question_answering.spans import Candidate, SpanFinder, best_candidates
 from albert_tf.tasks.question_answering.windows import Window
 
@@ -113,7 +114,7 @@ def write_answers(folder: str, predictions: dict[str, Prediction], threshold: fl
     for name, content in contents.items():
         text = json.dumps(content, indent=4, ensure_ascii=False)
         write_text(f"{folder}/{name}", text + "\n")
-    logger.info("%s answers in %s/predictions.json", f"{len(answers):,}", folder)
+    logger.info("%s in %s/predictions.json", counted(len(answers), "answer"), folder)
     if threshold is not None:
         without = sum(not answer for answer in answers.values())
         logger.info("%s of them empty, with a null threshold of %.7g", f"{without:,}", threshold)

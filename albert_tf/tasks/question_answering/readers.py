@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 
 from albert_tf.errors import InputError
 from albert_tf.files import converted, parquet_rows, parse_json, read_text
+from albert_tf.logs import counted
 
 # How many characters before `answer_start` an answer may begin. Seven answers of CMRC 2018's
 # development set do; CLUE's baseline (mrc_pytorch/preprocess/cmrc2018_preprocess.py) looks as far.
@@ -273,7 +274,8 @@ def _answers(location: str, entry: _Entry) -> list[Answer]:
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(texts) != len(starts):
             raise InputError(
-                f"{location}: {len(texts)} texts of answers, but {len(starts)} positions"
+                f"{location}: {counted(len(texts), 'text')} of answers, but "
+                f"{counted(len(starts), 'position')}"
             )
         found = list(map(_Answer, texts, starts))
     return [Answer(each.text, _start(location, each.answer_start)) for each in found]

@@ -173,9 +173,9 @@ class QuestionAnsweringTask(FineTuningTask):
         moved = sum(bool(answer) and answer not in q.answers for q, answer in placed.items())
         if moved:
             logger.info(
-                "%s: %s answers are not at answer_start, but were found in the context",
+                "%s: found in the context, but not at answer_start: %s",
                 source,
-                f"{moved:,}",
+                counted(moved, "answer"),
             )
         for skipped, reason in (
             (misplaced, "the context does not contain the answer at answer_start"),
@@ -187,11 +187,10 @@ class QuestionAnsweringTask(FineTuningTask):
                 f"`train_file`={source}: none of its {len(questions)} questions is usable"
             )
         impossible = windows.arrays["is_impossible"].sum()
-        logger.info("train: %s windows without the answer", f"{impossible:,}")
+        logger.info("train: %s without the answer", counted(impossible, "window"))
         if windows.answers_in_no_window:
-            logger.info(
-                "train: %s answers do not fit into any window", f"{windows.answers_in_no_window:,}"
-            )
+            count = counted(windows.answers_in_no_window, "answer")
+            logger.info("train: too long for any window: %s", count)
         return windows
 
     def _windows(
@@ -200,14 +199,9 @@ class QuestionAnsweringTask(FineTuningTask):
         length, query = self.options.max_seq_length, self.options.max_query_length
         stride = self.options.doc_stride
         windows = make_windows(questions, self.tokenizer, length, query, stride, answers)
-        truncated = windows.questions_truncated
-        logger.info(
-            "%s: %s%s; %s",
-            split,
-            counted(len(questions), "question"),
-            f", {truncated:,} truncated to {query} tokens" if truncated else "",
-            counted(len(windows.windows), "window"),
-        )
+        if truncated := windows.questions_truncated:
+            questions_cut = counted(truncated, "question")
+            logger.info("%s: %s truncated to %d tokens", split, questions_cut, query)
         return windows
 
     def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:

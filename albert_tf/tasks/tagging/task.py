@@ -27,6 +27,7 @@ from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
 from albert_tf.report.sections import Section
@@ -154,7 +155,7 @@ class TaggingTask(FineTuningTask):
     ) -> None:
         """Log what of the data cannot be learned, or be repaired."""
         words = sum(len(example.words) for example in examples)
-        logger.info("%s: %s texts, %s words", split, f"{len(texts):,}", f"{words:,}")
+        logger.info("%s: %s, %s", split, counted(len(texts), "text"), counted(words, "word"))
         if not self.finds_entities:
             return
         if tagged := [text.tags for text in texts if text.tags]:

@@ -121,7 +121,7 @@ SECOND = (*PARAGRAPH, "qas", 1)
         ),
         (
             changed((*SECOND, "answers"), {"text": ["cat"], "answer_start": [4, 5]}),
-            r"qas\[1\]: 1 texts of answers, but 2 positions",
+            r"qas\[1\]: 1 text of answers, but 2 positions",
         ),
         (changed((*SECOND, "id"), 1), r"qas\[1\]: the id '1' is already used at"),
         ('{"id": 1}\n{"id": 2}', r"set\.json:1: lacks 'paragraphs'"),

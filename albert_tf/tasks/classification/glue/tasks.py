@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.files import Row, RowReader, exists, read_lines, read_tsv
+from albert_tf.logs import counted
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -107,9 +108,9 @@ def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
     if broken:
         fields = broken[0].problem.split(" (")[0]
         logger.info(
-            "%s: skipped %s rows, the first at %s (%s)",
+            "%s: skipped %s, the first at %s (%s)",
             path,
-            f"{len(broken):,}",
+            counted(len(broken), "row"),
             broken[0].location,
             fields,
         )

@@ -93,7 +93,7 @@ def test_rows_nobody_could_label_are_left_out_of_mnli(tmp_path, capsys):
     path.write_text("\n".join(lines), "utf-8")
     matched, _ = examples_of("MNLI", tmp_path, "eval")
     assert [example.label for example in matched] == ["contradiction", "neutral"]
-    assert "skipped 1 rows without an agreed label" in capsys.readouterr().out
+    assert "skipped 1 row without an agreed label" in capsys.readouterr().out
 
 
 def test_on_the_hub_rows_of_mnli_without_a_label_are_skipped_others_refused(tmp_path):
@@ -118,7 +118,7 @@ def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsy
         path.write_text("\n".join(lines), "utf-8")
     (examples,) = examples_of("QQP", tmp_path, "train")
     assert [example.text for example in examples] == [texts(r)[0] for r in (0, 2, 3, 4, 5)]
-    assert "skipped 1 rows, the first at " in capsys.readouterr().out
+    assert "skipped 1 row, the first at " in capsys.readouterr().out
     with pytest.raises(InputError, match=r"train.tsv:3: 3 fields, but the header has 4"):
         examples_of("RTE", tmp_path, "train")
     (tmp_path / "QQP/test.tsv").write_text("id\tquestion1\tquestion2\n0\tonly one?\n", "utf-8")
