@@ -30,7 +30,7 @@ def _flags(name: str) -> str:
 
 _MODEL = ("--albert_config_file=configs/demo/albert_config.json",)
 _VOCABULARY = ("--spm_model_file={out}/vocabulary.model",)
-_RECORDS = ("-m", "data_prep.create_pretraining_data", _flags("create_pretraining_data"))
+_RECORDS = ("-m", "data_prep.create_pretraining_data")
 _PRETRAIN = ("run_pretraining.py", _flags("pretrain"), *_MODEL, "--output_dir={out}/pretrained")
 _CLASSIFY = (
     "run_classifier.py",
@@ -76,18 +76,19 @@ STAGES = (
     Stage(
         "records",
         "Training examples",
-        "Combines sentences into pairs, swaps half of them, and masks n-grams of whole words.",
+        "Combines sentences into pairs, swaps half of them, and masks whole words.",
         (
             (
                 *_RECORDS,
+                _flags("create_pretraining_data"),
                 *_VOCABULARY,
                 "--input_file={out}/corpus/train.txt",
                 "--output_file={out}/records/train.tfrecord",
             ),
             (
                 *_RECORDS,
+                _flags("create_eval_data"),
                 *_VOCABULARY,
-                "--dupe_factor=1",
                 "--input_file={out}/corpus/eval.txt",
                 "--output_file={out}/records/eval.tfrecord",
             ),
@@ -97,7 +98,7 @@ STAGES = (
     Stage(
         "pretraining",
         "Pretraining",
-        "Learns to predict masked tokens and to detect swapped pairs, with LAMB.",
+        "Learns to predict masked tokens and to detect swapped pairs, with Muon.",
         ((*_PRETRAIN, "--do_train", "--input_file={out}/records/train.tfrecord"),),
         ("pretrained",),
         resumes=True,
