@@ -20,11 +20,13 @@ import numpy as np
 from scipy.special import softmax
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists
+from albert_tf.files import exists, file_identity
 from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
 from albert_tf.finetuning.single_run import RunContext, outputs_of
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
 from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
+from albert_tf.interop.huggingface import WEIGHTS
 from albert_tf.logs import counted
 from albert_tf.task_kinds import task_kinds
 
@@ -50,7 +52,11 @@ class Teacher:
         (self._train,) = context.of_split("train")
         self._labels = list(context.task.taught_labels())
         examples = json.dumps(self._train.examples).encode()
-        settings = {PREDICTIONS: options.teacher, "labels": self._labels}
+        settings = {
+            PREDICTIONS: options.teacher,
+            "labels": self._labels,
+            "weights": [file_identity(path) for path in _weights(options.teacher) if exists(path)],
+        }
         self._kept = (options.output_dir, [examples], settings)
         path = cached_file(*self._kept, name=PREDICTIONS)
         is_kept = context.engine.workers.from_chief(lambda: exists(path))
@@ -137,6 +143,12 @@ def taught_set(
         array = task.teacher_feature(examples.features, probabilities)
         examples.features.arrays["teacher_probabilities"] = array.astype(np.float32)
     return dataclasses.replace(examples, taught=probabilities)
+
+
+def _weights(teacher: str | None) -> list[str]:
+    """Return the files of a folder that change when the model in it is trained again."""
+    formats = (TENSORFLOW, ORBAX)
+    return [f"{teacher}/{name}" for name in (WEIGHTS, *(each.list_file for each in formats))]
 
 
 def _shown(labels: Sequence[str]) -> str:

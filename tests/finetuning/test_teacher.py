@@ -117,12 +117,15 @@ def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
         np.concatenate(train.taught)[labeled],
     )
 
-    # Unless the file is damaged.
+    # Unless the file is damaged, or the teacher was trained again.
     (kept,) = tmp_path.glob("out/teacher-*.npz")
     kept.write_bytes(kept.read_bytes()[:100])
     monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
     repaired = Teacher(taught, context_of(task)).teach().sets[0]
     np.testing.assert_array_equal(np.concatenate(repaired.taught), np.concatenate(train.taught))
+    (tmp_path / "checkpoint").touch()
+    Teacher(taught, context_of(task)).teach()
+    assert len([*tmp_path.glob("out/teacher-*.npz")]) == 2
 
 
 def test_a_teacher_of_other_labels_or_another_task_is_named(tmp_path, taught, monkeypatch):
