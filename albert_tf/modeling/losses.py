@@ -141,13 +141,17 @@ class PretrainingObjective(Objective):
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples = example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
-        scores = kernels.score(outputs["masked_lm_logits"], batch["masked_lm_ids"])
-        sums = [ops.sum(masked * score) for score in scores]
-        for _ in self._pair_parts:
+        losses, hits = kernels.score(outputs["masked_lm_logits"], batch["masked_lm_ids"])
+        sums = {
+            "masked_lm_loss": ops.sum(masked * losses),
+            "masked_lm_accuracy": ops.sum(masked * hits),
+        }
+        for part in self._pair_parts:
             labels = batch["next_sentence_labels"][:, 0]
-            scores = kernels.score(outputs["sentence_order_logits"], labels)
-            sums += [ops.sum(examples * score) for score in scores]
-        return dict(zip(self.quantities, sums, strict=True))
+            losses, hits = kernels.score(outputs["sentence_order_logits"], labels)
+            sums[f"{part}_loss"] = ops.sum(examples * losses)
+            sums[f"{part}_accuracy"] = ops.sum(examples * hits)
+        return sums
 
     def predictions(self, outputs):
         """Return the most probable tokens, `masked_lm_ids` `[batch, predictions]`."""
@@ -308,9 +312,11 @@ class TokenClassificationObjective(ClassesObjective):
         names = [name for name in ("label_ids", "teacher_probabilities") if name in batch]
         labels = {name: batch[name][:, :length] for name in names}
         weights = self._weights_of_tokens({**batch, **labels})
-        values = self._losses_and_hits(logits, labels, kernels)
-        pairs = zip(self.quantities, values, strict=True)
-        return {quantity: ops.sum(weights * value) for quantity, value in pairs}
+        losses, hits = self._losses_and_hits(logits, labels, kernels)
+        return {
+            "token_classification_loss": ops.sum(weights * losses),
+            "token_classification_accuracy": ops.sum(weights * hits),
+        }
 
 
 class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):

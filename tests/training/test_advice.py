@@ -44,7 +44,7 @@ def test_published_rates_of_others_are_close_to_the_rule():
 
 def test_a_short_warmup():
     (line,) = warnings(options(num_warmup_steps=100))
-    assert "`num_warmup_steps`=100 is short for 125000 steps of 4096 examples" in line
+    assert "`num_warmup_steps`=100 is short for 125000 steps of 4,096 examples" in line
     assert line.endswith("3125")
     assert warnings(options(num_warmup_steps=1600)) == []
     # A small batch hardly needs one, nor does AdamW by LAMB's paper.
