@@ -97,7 +97,7 @@ def classify(options: Options, folder: pathlib.Path, variants: list[str]) -> Non
                         f"--train_file={options.train_file}", f"--eval_file={options.eval_file}",
                         f"--init_checkpoint={folder / model}", f"--output_dir={output}",
                         f"--max_seq_length={LENGTH}", "--train_batch_size=32", "--train_step=400",
-                        "--warmup_step=40", "--learning_rate=0.0005", f"--random_seed={seed}",
+                        "--warmup_step=40", "--learning_rate=0.0002", f"--random_seed={seed}",
                     )  # fmt: skip
                 lines = (output / "eval_results.txt").read_text().splitlines()
                 accuracy = next(line for line in lines if "accuracy = " in line)
