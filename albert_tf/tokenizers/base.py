@@ -32,7 +32,6 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import check_unicode, is_folder
 from albert_tf.hub.names import find_vocabulary, local_vocabulary
-from albert_tf.logs import counted
 from albert_tf.tokenizers import packing, tokenizer_json
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
@@ -256,8 +255,7 @@ class Tokenizer(abc.ABC):
         seconds = None if pairs is None else packing.checked_texts(pairs, "pairs")
         if seconds is not None and len(seconds) != len(firsts):
             raise InputError(
-                f"`pairs`: {counted(len(seconds), 'text')}; must be as many as in `texts`, "
-                f"{len(firsts)}"
+                f"`pairs`: must be as many as `texts`, {len(firsts)}, not {len(seconds)}"
             )
         rows = self._packed(firsts, seconds, max_length, offsets, special_symbols)
         if padding is False:

@@ -160,11 +160,15 @@ class Processes:
 def test_two_processes_train_as_one_device_and_survive_a_kill(
     project, start, without_dropout, tmp_path
 ):
-    """One process alone resumes with the same bits, above; parts of two, in test_checkpoints.py."""
-
     def words(folder: pathlib.Path) -> tuple[str, ...]:
         all_words = project.pretrain_words(folder, *flags(), "--save_checkpoints_steps=3")
         return *all_words, f"--albert_config_file={without_dropout}/albert_config.json"
+
+    for code, output, errors in Processes(start, words(tmp_path / "two")).end():
+        assert code == 0, f"{output}\n{errors}"
+    found, expected = values(tmp_path / "two"), values(without_dropout / "out")
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
 
     folder = tmp_path / "killed"
     processes = Processes(start, words(folder))
@@ -176,6 +180,4 @@ def test_two_processes_train_as_one_device_and_survive_a_kill(
     for code, output, errors in Processes(start, words(folder)).end():
         assert code == 0, f"{output}\n{errors}"
         assert f"resuming from {folder}/model.ckpt-" in output
-    found, expected = values(folder), values(without_dropout / "out")
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+    assert_same_bits(folder, tmp_path / "two")

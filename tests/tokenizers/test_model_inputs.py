@@ -141,7 +141,7 @@ def test_prompts_and_padding(tokenizer):
         ({"texts": ["a"], "pairs": [None]}, "`pairs`[0]=None: must be a text, not NoneType"),
         (
             {"texts": ["a", "b"], "pairs": "c"},
-            "`pairs`: 1 text; must be as many as in `texts`, 2",
+            "`pairs`: must be as many as `texts`, 2, not 1",
         ),
         (
             {"texts": ["a", "the \ud83d cat"]},

@@ -25,9 +25,8 @@ needs_compiler = pytest.mark.skipif(
 )
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)  # with dropout
 SHARE = 8
-LATER = ("v5e:2x4", "v6e:2x4")
-# All of eight devices, so that one program does for all. JAX compiles for the later ones.
-SLICES = ("v3:2x2", "v4:2x2x2", *(pytest.param(n, marks=pytest.mark.manual) for n in LATER))
+# All of eight devices, so that one program does for all.
+SLICES = ("v3:2x2", "v4:2x2x2", "v5e:2x4", "v6e:2x4")
 
 
 @pytest.fixture(scope="module")
