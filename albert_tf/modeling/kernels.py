@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -58,6 +59,26 @@ class Kernels:
     vocabulary_logits: Callable
     score: Callable
     dropout: Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightDropout:
+    """Drops elements of a layer's attention weights: the same ones at every call.
+
+    A fused attention draws a mask of its own, by `rate` and `seed`.
+
+    Attributes:
+        rate: probability in (0, 1).
+        seed: integer tensor `[2]`.
+        kernels: plain or fused kernels.
+    """
+
+    rate: float
+    seed: Any
+    kernels: Kernels
+
+    def __call__(self, weights):
+        return self.kernels.dropout(weights, self.rate, self.seed)
 
 
 class _DrawnSeed(keras.random.SeedGenerator):

@@ -9,7 +9,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.attention import DEFAULT, attention_weights, find_attention
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, WeightDropout
 from albert_tf.modeling.layers import activation, dense, dropout, layer_norm, select
 
 
@@ -55,15 +55,11 @@ class SelfAttention(keras.layers.Layer):
         key = self._heads(self.key, hidden, kernels)
         value = self._heads(self.value, hidden, kernels)
         rate = self.config.attention_probs_dropout_prob
-
-        def drop(weights):
-            return dropout(weights, rate, seed, site=0, kernels=kernels)
-
+        drop = WeightDropout(rate, seed, kernels) if rate and seed is not None else None
         attend = self.attention
         if isinstance(attend, str):
             attend = kernels.attention[attend]
-        has_dropout = seed is not None and rate > 0
-        return attend(query, key, value, attention_mask, drop if has_dropout else None)
+        return attend(query, key, value, attention_mask, drop)
 
     def weights_of(self, hidden, attention_mask):
         """Compute the attention weights, without dropout.

@@ -8,9 +8,6 @@ from typing import NamedTuple
 
 from albert_tf.hardware.slices import GIB, Slice
 
-# Part of a device's peak rate at which custom kernels are assumed to run (`albert_tf.tpu.costs`).
-KERNEL_RATE = 0.35
-
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
@@ -23,8 +20,8 @@ class Compiled:
         flops: operations of the matrix products of one step on one device, custom kernels included.
         memory_bytes: traffic between a device and its HBM in one step.
         cycles: the compiler's estimate for one step, without communication and custom kernels.
-        kernel_operations: operations of the matrix products that custom kernels execute in one
-            step (`albert_tf.tpu.costs`).
+        kernel_cycles: cycles of custom kernels in one step, by their schedules
+            (`albert_tf.tpu.costs`).
         reduced_bytes: bytes that are all-reduced in one step.
         update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
         update_cycles: part of `cycles` outside the loop over micro-batches.
@@ -38,7 +35,7 @@ class Compiled:
     flops: float = 0.0
     memory_bytes: float = 0.0
     cycles: float = 0.0
-    kernel_operations: float = 0.0
+    kernel_cycles: float = 0.0
     reduced_bytes: float = 0.0
     update_memory_bytes: float = 0.0
     update_cycles: float = 0.0
@@ -53,7 +50,7 @@ class StepTime(NamedTuple):
         compute: for the matrix products at the peak rate of the device.
         memory: for the traffic with HBM at its bandwidth.
         network: for an all-reduce in which every chip uses the bandwidth of all its links.
-        kernels: for custom kernels, by a model.
+        kernels: for custom kernels, by their schedules.
         estimate: from the compiler's cycles, plus kernels and network; None if the clock is
             unknown.
     """
@@ -86,7 +83,7 @@ def step_time(compiled: Compiled, where: Slice) -> StepTime:
     # In an all-reduce, every chip sends all other parts once to be reduced and once as the result.
     sent = 2 * compiled.reduced_bytes * (where.chips - 1) / where.chips
     network = sent / data.network_bandwidth
-    kernels = compiled.kernel_operations / (KERNEL_RATE * data.peak_flops)
+    kernels = compiled.kernel_cycles / data.clock if data.clock else 0.0
     return StepTime(
         compute=compiled.flops / data.peak_flops,
         memory=compiled.memory_bytes / data.memory_bandwidth,
@@ -113,7 +110,7 @@ def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, shar
     return dataclasses.replace(
         compiled,
         flops=compiled.flops * times,
-        kernel_operations=compiled.kernel_operations * times,
+        kernel_cycles=compiled.kernel_cycles * times,
         memory_bytes=scaled(compiled.memory_bytes, compiled.update_memory_bytes),
         cycles=scaled(compiled.cycles, compiled.update_cycles),
     )

@@ -96,7 +96,7 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
                 compile_options=options,
             )
 
-    return measure(compile_module, module, trips)
+    return measure(compile_module, module, where.generation, trips)
 
 
 def product_flops(module: ir.Module, trips: int) -> float:
@@ -128,12 +128,15 @@ def product_flops(module: ir.Module, trips: int) -> float:
         return of(functions["main"])
 
 
-def measure(compile_step: Callable[[], Any], module: ir.Module, trips: int) -> Compiled:
+def measure(
+    compile_step: Callable[[], Any], module: ir.Module, generation: str, trips: int
+) -> Compiled:
     """Compile a step and collect its costs.
 
     Args:
         compile_step: compiles it and returns the executable.
         module: the step in StableHLO, before compilation.
+        generation: of the TPU.
         trips: number of micro-batches, that is, iterations of its loops.
     """
     started = time.monotonic()
@@ -149,7 +152,7 @@ def measure(compile_step: Callable[[], Any], module: ir.Module, trips: int) -> C
     seconds = time.monotonic() - started
     memory = executable.get_compiled_memory_stats()
     text = executable.hlo_modules()[0].to_string()
-    total, update = program_costs(text, trips), program_costs(text, trips=0)
+    total, update = (program_costs(text, generation, count) for count in (trips, 0))
     return Compiled(
         fits=True,
         memory=memory.argument_size_in_bytes
@@ -160,7 +163,7 @@ def measure(compile_step: Callable[[], Any], module: ir.Module, trips: int) -> C
         flops=flops + total.kernel_flops,
         memory_bytes=total.memory_bytes,
         cycles=total.cycles,
-        kernel_operations=total.kernel_operations,
+        kernel_cycles=total.kernel_cycles,
         reduced_bytes=total.reduced_bytes,
         update_memory_bytes=update.memory_bytes,
         update_cycles=update.cycles,

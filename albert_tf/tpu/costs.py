@@ -3,23 +3,19 @@
 XLA's own totals count the body of a loop once and include data that stays on the chip. Here, a loop
 is counted as often as it runs, and only data that is read from or written to HBM is counted.
 
-The compiler does not estimate custom kernels. Their matrix products count in two ways:
-
-- as operations of the model, like those of plain attention: 2 products forward and 4 backward;
-- as operations that the kernel executes: the backward kernel computes the scores again, which
-  makes 5.
-
-The preflight assumes that kernels execute 35 % of the peak rate (`bounds.KERNEL_RATE`). Heads of
-64 fill half of the rows or columns of a matrix unit in every product, and the exponentials of the
-softmax, which other units compute, take part of the rest. This has not been compared with a TPU.
-What a kernel reads and writes is counted as the traffic of any other instruction.
+The compiler does not estimate custom kernels. They count as the operations of the matrix products
+that they stand for (of plain attention: 2 forward and 4 backward), as the cycles of their schedule,
+which the compiler writes out when asked (`KERNELS`), and with the traffic of any other instruction.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from albert_tf.hardware.slices import GENERATIONS
 
 
 class Costs(NamedTuple):
@@ -30,20 +26,49 @@ class Costs(NamedTuple):
         cycles: the compiler's estimate, without communication and custom kernels.
         reduced_bytes: bytes that are all-reduced.
         kernel_flops: operations of the matrix products that custom kernels stand for.
-        kernel_operations: operations of the matrix products that they execute.
+        kernel_cycles: the cycles that they take.
     """
 
     memory_bytes: float = 0.0
     cycles: float = 0.0
     reduced_bytes: float = 0.0
     kernel_flops: float = 0.0
-    kernel_operations: float = 0.0
+    kernel_cycles: float = 0.0
 
     def __add__(self, other: Costs) -> Costs:  # type: ignore[override]  # of tuples
         return Costs(*(one + another for one, another in zip(self, other, strict=True)))
 
     def times(self, count: float) -> Costs:
         return Costs(*(count * value for value in self))
+
+
+class Kernel(NamedTuple):
+    """A custom kernel of attention.
+
+    Attributes:
+        products: matrix products that it stands for, each of 2 * batch * heads * length^2 *
+            head_size operations.
+        cycles: generation -> cycles of a core for the scores of 512 queries and 512 keys, with a
+            head of 64 (`python -m benchmarks.tpu_kernels`). A head of 128 takes up to 24 % more.
+    """
+
+    products: int
+    cycles: Mapping[str, int]
+
+
+def _kernel(products: int, v4: int, v5e: int, v5p: int, v6e: int, tpu7x: int) -> Kernel:
+    return Kernel(products, {"v4": v4, "v5e": v5e, "v5p": v5p, "v6e": v6e, "tpu7x": tpu7x})
+
+
+# By a part of the kernel's name.
+KERNELS = {
+    "short_attention_forward": _kernel(2, 1976, 1369, 1399, 926, 935),
+    "short_attention_backward": _kernel(4, 3919, 2526, 2627, 1839, 1695),
+    "dropout_attention_forward": _kernel(2, 4470, 2519, 2534, 2064, 2033),
+    "dropout_attention_backward": _kernel(4, 6348, 3650, 3768, 2976, 2956),
+    "splash_mha_fwd": _kernel(2, 3262, 2201, 2302, 1512, 1497),
+    "splash_mha_dkv": _kernel(4, 4039, 3024, 3430, 2035, 1941),
+}
 
 
 class Instruction(NamedTuple):
@@ -65,9 +90,6 @@ _ON_CHIP = re.compile(r"S\([1-9]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _KERNEL = 'custom_call_target="tpu_custom_call"'
 _SHAPE = re.compile(r"\[([\d,]+)\]")
-# By the start of a custom kernel's name: matrix products that it stands for and executes, each of
-# 2 * batch * heads * length^2 * head_size operations.
-_KERNEL_PRODUCTS = {"splash_mha_fwd": (2, 2), "splash_mha_dkv": (4, 5)}
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # Instructions that only name values or end an operation that started elsewhere.
 _FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"}
@@ -138,18 +160,21 @@ def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
     return memory_bytes(instruction.type) + sum(memory_bytes(text) for text in inputs)
 
 
-def program_costs(text: str, trips: int = 1) -> Costs:
+def program_costs(text: str, generation: str, trips: int = 1) -> Costs:
     """Return the costs of an optimized HLO module.
 
     Args:
         text: the module.
+        generation: of the TPU.
         trips: number of iterations of loops whose text does not contain it; 0 excludes all loops.
     """
     found, entry = computations(text)
-    return _computation_costs(found, entry, trips)
+    return _computation_costs(found, entry, generation, trips)
 
 
-def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: int) -> Costs:
+def _computation_costs(
+    found: dict[str, list[Instruction]], name: str, generation: str, trips: int
+) -> Costs:
     total = Costs()
     types = {instruction.name: instruction.type for instruction in found[name]}
     for instruction in found[name]:
@@ -160,12 +185,14 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
             (body,) = re.findall(r"body=%?([\w.\-]+)", rest)[:1]
             known = _TRIPS.search(rest)
             count = int(known[1]) if known and trips else trips
-            total += _computation_costs(found, body, trips).times(count)
+            total += _computation_costs(found, body, generation, trips).times(count)
         elif opcode in ("call", "call-start", "conditional"):
             # On TPU7x, sparse cores compute all-reduces, started by a `call-start`. Of the branches
             # of a conditional, the most expensive one is counted.
             names = _OPERAND.findall(rest.split("metadata=")[0])
-            branches = [_computation_costs(found, b, trips) for b in names if b in found]
+            branches = [
+                _computation_costs(found, b, generation, trips) for b in names if b in found
+            ]
             total += max(branches, default=Costs())
         else:
             cycles = _CYCLES.search(rest)
@@ -177,23 +204,27 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
                 sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in operand_types)
                 if opcode in _ALL_REDUCES
                 else 0.0,
-                *(_kernel_costs(instruction) if _KERNEL in rest else ()),
+                *(_kernel_costs(instruction, generation) if _KERNEL in rest else ()),
             )
     return total
 
 
-def _kernel_costs(call: Instruction) -> tuple[float, float]:
-    """Return the operations that a custom kernel stands for and executes.
+def _kernel_costs(call: Instruction, generation: str) -> tuple[float, float]:
+    """Return the operations that a custom kernel stands for, and the cycles that it takes.
 
-    The first result with four axes is `[batch, heads, length, head_size]`.
+    The first result with four axes is `[batch, heads, length, head_size]`, or with the last two
+    exchanged. A length is no smaller than a head. The cores of a device share the heads.
 
     Raises:
         ValueError: If the kernel is not in the table.
     """
-    for kernel, (stands_for, executes) in _KERNEL_PRODUCTS.items():
-        if call.name.startswith(kernel):
+    for name, kernel in KERNELS.items():
+        if name in call.name:
             shapes = [[int(n) for n in text.split(",")] for text in _SHAPE.findall(call.type)]
-            shape = next(shape for shape in shapes if len(shape) == 4)
-            product = 2.0 * math.prod(shape) * shape[2]
-            return stands_for * product, executes * product
+            batch, heads, *sizes = next(shape for shape in shapes if len(shape) == 4)
+            length = max(sizes)
+            blocks = batch * heads * (length / 512) ** 2
+            data = GENERATIONS[generation]
+            cycles = blocks * kernel.cycles[generation] * data.devices / data.cores
+            return kernel.products * 2.0 * batch * heads * length * math.prod(sizes), cycles
     raise ValueError(f"the costs of the kernel {call.name} are unknown")

@@ -82,7 +82,10 @@ def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compi
     ).devices
     lowered = lower(options, devices)
     return measure(
-        lambda: lowered.compile().runtime_executable(), lowered.compiler_ir("stablehlo"), trips
+        lambda: lowered.compile().runtime_executable(),
+        lowered.compiler_ir("stablehlo"),
+        where.generation,
+        trips,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from albert_tf.config import AlbertConfig
 from albert_tf.hardware.slices import GIB, Slice
 from albert_tf.logs import counted
-from albert_tf.tpu.bounds import KERNEL_RATE, Compiled, StepTime, step_time
+from albert_tf.tpu.bounds import Compiled, StepTime, step_time
 from albert_tf.tpu.preflight_options import PreflightOptions
 
 COLUMNS = (
@@ -112,8 +112,8 @@ def legend(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     ]
     if options.engine == "jax":
         lines.append(
-            "kernels: part of the estimate that is not the compiler's: fused attention at "
-            f"{KERNEL_RATE:.0%} of the peak rate. of peak: TFLOP / estimate."
+            "kernels: part of the estimate for fused attention, the cycles of its schedule. "
+            "of peak: TFLOP / estimate."
         )
     if where and not where.data.clock:
         lines[1] = f"No estimate is available: the clock rate of {where.generation} is unknown."

@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.hardware.slices import GENERATIONS, GIB, known_slices, parse_slice
 from albert_tf.tpu.bounds import Compiled, for_share, out_of_memory, step_time
-from albert_tf.tpu.costs import program_costs
+from albert_tf.tpu.costs import KERNELS, program_costs
 
 PROGRAM = """HloModule step, is_scheduled=true, entry_computation_layout={(f32[8,128]{1,0:T(8,128)})}
 
@@ -55,7 +55,7 @@ def test_loops_count_as_often_as_they_run():
     outside = 4 * SIZE * 2 + 4 * SIZE  # in and out of the all-reduce in HBM; what the copy reads
     inside = (4 + 2) * SIZE + 2 * SIZE  # the second fusion leaves its result on the chip
     for trips in (0, 1, 5):
-        costs = program_costs(PROGRAM, trips)
+        costs = program_costs(PROGRAM, "v5e", trips)
         assert costs.memory_bytes == outside + trips * inside
         assert costs.cycles == 7 + trips * 110
         assert costs.reduced_bytes == 2 * 4 * SIZE  # on the chip or not
@@ -64,8 +64,8 @@ def test_loops_count_as_often_as_they_run():
 def test_the_number_of_trips_that_the_compiler_knows_goes_first():
     known = ', body=%body, backend_config={"known_trip_count":{"n":"3"}}'
     text = PROGRAM.replace(", body=%body", known)
-    assert program_costs(text, 5) == program_costs(PROGRAM, 3)
-    assert program_costs(text, 0) == program_costs(PROGRAM, 0)
+    assert program_costs(text, "v5e", 5) == program_costs(PROGRAM, "v5e", 3)
+    assert program_costs(text, "v5e", 0) == program_costs(PROGRAM, "v5e", 0)
 
 
 def test_parts_of_an_array_count_as_what_is_moved():
@@ -83,21 +83,18 @@ def test_parts_of_an_array_count_as_what_is_moved():
             "  %big = f32[100,8,128]{2,1,0:T(8,128)} parameter(1)\n"
             f"  ROOT %b = f32[8,128]{{1,0:T(8,128)}} {line}\n}}\n"
         )
-        assert program_costs(program).memory_bytes == moved, line
+        assert program_costs(program, "v5e").memory_bytes == moved, line
 
 
 FORWARD = (
-    "%splash_mha_fwd_segmented_residuals.3 = (f32[2,512,128]{2,1,0:T(8,128)}, "
-    "bf16[2,12,512,64]{3,2,1,0:T(8,128)(2,1)}, f32[2,12,512,128]{3,2,1,0:T(8,128)}) "
+    "%splash_mha_fwd_segmented_residuals.3 = (f32[2,1024,128]{2,1,0:T(8,128)}, "
+    "bf16[2,12,1024,64]{3,2,1,0:T(8,128)(2,1)}, f32[2,12,1024,128]{3,2,1,0:T(8,128)}) "
 )
-BACKWARD = (
-    "%splash_mha_dkv_segmented_no_residuals.1 = (bf16[2,1,12,512,64]{4,3,2,1,0:T(8,128)}, "
-    "bf16[2,12,512,64]{3,2,1,0:T(8,128)(2,1)S(1)}) "
-)
+BACKWARD = "%transpose_short_attention_backward.1 = (bf16[2,12,64,1024]{3,2,1,0:T(8,128)(2,1)}) "
 UNKNOWN = "%my_kernel.1 = bf16[2,12,512,64]{3,2,1,0:T(8,128)} "
 
 
-def test_kernels_count_by_a_model():
+def test_kernels_count_by_their_schedules():
     def program(*kernels):
         calls = "".join(
             f'  {kernel}custom-call(%a), custom_call_target="tpu_custom_call"\n'
@@ -105,13 +102,19 @@ def test_kernels_count_by_a_model():
         )
         return f"ENTRY %main (a: f32[8,128]) -> f32[8,128] {{\n{calls}}}\n"
 
-    product = 2 * 2 * 12 * 512 * 512 * 64
-    costs = program_costs(program(FORWARD, BACKWARD, BACKWARD))
-    # The scores are computed again in the backward pass; plain attention keeps them.
-    assert costs[-2:] == ((2 + 2 * 4) * product, (2 + 2 * 5) * product)
+    product = 2 * 2 * 12 * 1024 * 1024 * 64
+    heads, blocks = 2 * 12, 2 * 2  # a block has 512 queries and 512 keys
+    for generation, cores in (("v5e", 1), ("v4", 2)):
+        costs = program_costs(program(FORWARD, BACKWARD, BACKWARD), generation)
+        forward, backward = (
+            KERNELS[name].cycles[generation]
+            for name in ("splash_mha_fwd", "short_attention_backward")
+        )
+        assert costs.kernel_flops == (2 + 2 * 4) * product
+        assert costs.kernel_cycles == heads * blocks * (forward + 2 * backward) / cores
     assert costs.cycles == 0
     with pytest.raises(ValueError, match=r"the costs of the kernel my_kernel\.1 are unknown"):
-        program_costs(program(UNKNOWN))
+        program_costs(program(UNKNOWN), "v5e")
 
 
 def test_all_reduces_on_sparse_cores_count():
@@ -126,7 +129,7 @@ ENTRY %main (a: f32[8,128]) -> f32[8,128] {
   ROOT %done = f32[8,128]{1,0:T(8,128)} call-done(%start)
 }
 """
-    assert program_costs(program).reduced_bytes == 4 * SIZE
+    assert program_costs(program, "v5e").reduced_bytes == 4 * SIZE
 
 
 def test_errors_of_the_compiler_about_memory():
@@ -161,9 +164,7 @@ def test_step_time_on_v3(monkeypatch):
     wide = dataclasses.replace(COMPILED, reduced_bytes=820e9)
     assert step_time(wide, parse_slice("v3:2x2")).bound_by == "network"
     assert step_time(COMPILED, parse_slice("v5e:1x1")).network == 0
-    fused = step_time(
-        dataclasses.replace(COMPILED, kernel_operations=0.35 * 6.15e12), parse_slice("v3:2x2")
-    )
+    fused = step_time(dataclasses.replace(COMPILED, kernel_cycles=94e6), parse_slice("v3:2x2"))
     assert fused.kernels == pytest.approx(0.1)
     assert fused.estimate == pytest.approx(time.estimate + 0.1)
     unknown = parse_slice("v6e:2x2").data._replace(clock=None)

@@ -8,6 +8,7 @@ import importlib.util
 import pytest
 
 from albert_tf.hardware.slices import GIB, parse_slice
+from albert_tf.tpu.costs import KERNELS
 from albert_tf.tpu.preflight import Compiler
 from albert_tf.tpu.preflight_options import PreflightOptions
 from tests.support.tiny import CONFIG, PREDICTIONS
@@ -36,16 +37,17 @@ TWO_LAYERS = dataclasses.replace(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-# Two products forward and four backward of the layer that is computed everywhere.
-ATTENTION_FLOPS = 6 * 2 * LENGTH * LENGTH * TWO_LAYERS.hidden_size
+DIRECTIONS = ("forward", "backward")
 
 
 @pytest.fixture(scope="module")
 def compile_step(tmp_path_factory):
-    config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
-    config.write_text(TWO_LAYERS.to_json())
+    folder = tmp_path_factory.mktemp("preflight")
 
-    def compile_for(name, attention):
+    def compile_for(name, attention, dropout=0.0):
+        config = folder / "albert_config.json"
+        shape = dataclasses.replace(TWO_LAYERS, attention_probs_dropout_prob=dropout)
+        config.write_text(shape.to_json())
         where = parse_slice(name)
         batch = where.replicas * MICRO * TRIPS
         options = PreflightOptions(
@@ -76,12 +78,22 @@ def test_the_step_compiles_for_each_generation(compile_step, name):
         assert result.cycles > result.update_cycles > 0
         # Every gradient is all-reduced once, not once per micro-batch; a few may go as bfloat16.
         assert result.reduced_bytes == pytest.approx(4 * parameters(), rel=0.02)
-    # The model's operations are the same but for sums of rows that the kernel leaves to a product,
-    # and the kernel executes seven products instead of six.
+    # The model's operations are the same but for sums of rows that the kernel leaves to a product.
     assert fused.flops == pytest.approx(plain.flops, rel=1e-3)
-    share = MICRO * TRIPS
-    assert fused.kernel_operations == pytest.approx(share * ATTENTION_FLOPS * 7 / 6)
-    assert plain.kernel_operations == 0
+    generation = parse_slice(name).generation
+    cycles = sum(KERNELS[f"short_attention_{way}"].cycles[generation] for way in DIRECTIONS)
+    heads = MICRO * TRIPS * TWO_LAYERS.num_attention_heads
+    cores = 2 if generation in ("v4", "v5p") else 1
+    # Of the layer that is computed everywhere.
+    assert fused.kernel_cycles == pytest.approx(heads * cycles * (LENGTH / 512) ** 2 / cores)
+    assert plain.kernel_cycles == 0
+
+
+def test_attention_with_dropout_is_fused(compile_step):
+    fused = compile_step("v5e:2x2", "auto", dropout=0.1)
+    cycles = sum(KERNELS[f"dropout_attention_{way}"].cycles["v5e"] for way in DIRECTIONS)
+    heads = MICRO * TRIPS * TWO_LAYERS.num_attention_heads
+    assert fused.kernel_cycles == pytest.approx(heads * cycles * (LENGTH / 512) ** 2)
 
 
 def parameters():

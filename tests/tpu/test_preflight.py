@@ -185,7 +185,7 @@ def made_up(monkeypatch):
             flops=1e12 * micro * trips,
             memory_bytes=1e6 * micro * trips,
             cycles=1e8 * micro * trips,
-            kernel_operations=0.5e12 * micro * trips if self.options.engine == "jax" else 0.0,
+            kernel_cycles=1e6 * micro * trips if self.options.engine == "jax" else 0.0,
         )
 
     monkeypatch.setattr(preflight.Compiler, "compile", compile_step)
@@ -218,9 +218,9 @@ def test_report_of_the_jax_engine(options, made_up, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith(", jax with auto attention")
     (row, _) = [line.split() for line in lines if line.strip().startswith("32 ")]
-    # 3.2e9 cycles at 1.5 GHz, and half of 32 TFLOP at 35 % of 197 TFLOP/s.
-    assert row[11:] == ["2365.4", "3.42", "232.1", "7%"]
-    assert any("fused attention at 35% of the peak rate" in line for line in lines)
+    # 3.2e9 and 32e6 cycles at 1.5 GHz; 32 TFLOP at 197 TFLOP/s.
+    assert row[11:] == ["2154.7", "3.12", "21.3", "8%"]
+    assert any("fused attention, the cycles of its schedule" in line for line in lines)
 
 
 def test_table_of_all_slices(options, made_up, capsys):

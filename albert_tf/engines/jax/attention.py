@@ -8,9 +8,12 @@ single token, whose outputs have no meaning, gets finite ones.
 A fused attention computes the plain one instead where its kernel does not apply:
 
 - fewer queries than keys (the last layer of a training step, at a few positions);
-- dropout of attention weights in training (version 1 models), with one line in the log;
-- on a TPU, a length that is not a multiple of 128 or a head size that is not a multiple of 8;
-- on a GPU, float32, an odd length, or a head size that is not a multiple of 8 or larger than 128.
+- on a TPU, a length that is not a multiple of 128 or a head size that is not a multiple of 8, and
+  with dropout of attention weights (version 1 models), more than 512 tokens;
+- on a GPU, dropout of attention weights, float32, an odd length, or a head size that is not a
+  multiple of 8 or larger than 128.
+
+One line in the log tells if the reason is dropout.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.pallas.ops.tpu import splash_attention
 
+from albert_tf.engines.jax.tpu_attention import LONGEST, short_attention
 from albert_tf.modeling.attention import dot_product_attention
 
 logger = logging.getLogger(__name__)
@@ -37,16 +41,19 @@ _LAYOUT = splash_attention.QKVLayout.SEQ_MINOR
 
 
 def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret: bool = False):
-    """Return attention by the splash attention kernels of JAX, forward and backward.
+    """Return attention by the kernels for short sequences, or else by JAX's splash attention.
 
     Args:
         query: as all others, see `albert_tf.modeling.attention`.
         interpret: whether the kernels are interpreted, which works on any device.
     """
     length, head_size = query.shape[2:]
-    applies = length % _BLOCKS[-1] == 0 and head_size % 8 == 0
-    if not applies or not _is_fusable(query, key, dropout):
-        return dot_product_attention(query, key, value, attention_mask, dropout)
+    applies = query.shape == key.shape and length % _BLOCKS[-1] == 0 and head_size % 8 == 0
+    if not applies or (dropout is not None and length > LONGEST):
+        return _plain(query, key, value, attention_mask, dropout)
+    if length <= LONGEST:
+        drawn = {} if dropout is None else {"rate": dropout.rate, "seed": dropout.seed}
+        return short_attention(query, key, value, attention_mask, **drawn, interpret=interpret)
     kernel = _splash_kernel(query.shape[1], length, interpret)
     tokens = attention_mask.astype(jnp.int32)
     # Positions attend to those with the same id: all queries have the id of tokens.
@@ -76,10 +83,10 @@ def _splash_kernel(heads: int, length: int, interpret: bool):
 def gpu_attention(query, key, value, attention_mask, dropout=None):
     """Return attention by cuDNN's kernels, forward and backward."""
     batch, _, length, head_size = query.shape
-    applies = query.dtype != jnp.float32 and length % 2 == 0
-    applies = applies and head_size % 8 == 0 and head_size <= 128
-    if not applies or not _is_fusable(query, key, dropout):
-        return dot_product_attention(query, key, value, attention_mask, dropout)
+    applies = query.shape == key.shape and dropout is None and query.dtype != jnp.float32
+    applies = applies and length % 2 == 0 and head_size % 8 == 0 and head_size <= 128
+    if not applies:
+        return _plain(query, key, value, attention_mask, dropout)
     # cuDNN's mask has a row per query, and its lengths would allow padding at the end only.
     mask = jnp.broadcast_to(
         attention_mask.astype(bool)[:, None, None, :], (batch, 1, length, length)
@@ -90,17 +97,17 @@ def gpu_attention(query, key, value, attention_mask, dropout=None):
     return jnp.swapaxes(context, 1, 2)
 
 
-def _is_fusable(query, key, dropout) -> bool:
-    if dropout is not None:
+def _plain(query, key, value, attention_mask, dropout):
+    if dropout is not None and query.shape == key.shape:
         _log_dropout()
-    return dropout is None and query.shape == key.shape
+    return dot_product_attention(query, key, value, attention_mask, dropout)
 
 
 @functools.cache
 def _log_dropout() -> None:
     logger.info(
-        "attention: plain, since fused attention has no dropout of attention weights "
-        "(attention_probs_dropout_prob)"
+        "attention: plain, since there is no fused attention with dropout of attention weights "
+        "(attention_probs_dropout_prob) here"
     )
 
 

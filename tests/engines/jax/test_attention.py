@@ -16,20 +16,25 @@ try:
 except ImportError:
     pytest.skip("JAX is not installed (the extra `jax`)", allow_module_level=True)
 
-from albert_tf.engines.jax import attention
+from albert_tf.engines.jax import attention, tpu_attention
 from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, dot_product_attention
+from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
 from tests.conftest import slow
 
 BATCH, HEADS = 2, 2
 
 
-def plain(query, key, value, attention_mask):
-    """Return the formula of `albert_tf.modeling.attention`, whose backend here is TensorFlow."""
+def plain(query, key, value, attention_mask, kept=1.0):
+    """Return the formula of `albert_tf.modeling.attention`, whose backend here is TensorFlow.
+
+    Args:
+        kept: factors of the attention weights, `[batch, heads, seq, seq]`.
+    """
     scores = jnp.einsum("bhqk,bhsk->bhqs", query, key).astype(jnp.float32)
     scores = scores * query.shape[-1] ** -0.5
     scores += (1.0 - attention_mask.astype(jnp.float32))[:, None, None, :] * MASKED_SCORE
-    weights = jax.nn.softmax(scores).astype(query.dtype)
+    weights = (jax.nn.softmax(scores) * kept).astype(query.dtype)
     return jnp.einsum("bhqs,bhsk->bhqk", weights, value)
 
 
@@ -63,8 +68,8 @@ def fused(*arguments):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("padding", ["none", "at the end", "in the middle", "all but one"])
-@pytest.mark.parametrize(("length", "head_size"), [(128, 64), *slow((384, 16))])
-def test_the_tpu_kernel_computes_plain_attention(padding, length, head_size):
+@pytest.mark.parametrize(("length", "head_size"), [(128, 64), *slow((384, 16), (640, 16))])
+def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size):
     *tensors, upstream = inputs(length, head_size, count=4)
     mask = masks(padding, length)
     expected = output_and_gradients(plain, tensors, mask, upstream)
@@ -72,6 +77,60 @@ def test_the_tpu_kernel_computes_plain_attention(padding, length, head_size):
         output_and_gradients(fused, tensors, mask, upstream), expected, strict=True
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=5e-5)
+
+
+SEED = np.array([7, 2**32 - 5], np.uint32)
+
+
+def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
+    """Return the factors of the attention weights, `[batch, heads, seq, seq]`."""
+    below = tpu_attention.thresholds(jnp.asarray(seed), rate, heads)
+    words = jax.lax.bitcast_convert_type(jnp.asarray(seed), jnp.int32)
+
+    def of_head(each):
+        head, threshold = each
+        drawn = tpu_attention.random_bytes((words[0], words[1]), head, length)
+        return jnp.where(drawn < threshold.astype(jnp.int32), 0.0, 1 / (1 - rate))
+
+    factors = jax.lax.map(of_head, (jnp.arange(heads, dtype=jnp.int32), below))
+    return factors.reshape(-1, HEADS, length, length)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("length", "head_size"), [(128, 64), *slow((384, 16), (512, 8))])
+def test_dropout_is_that_of_plain_attention_with_the_same_mask(length, head_size):
+    *tensors, upstream = inputs(length, head_size, count=4)
+    mask, rate = masks("in the middle", length), 0.1
+    dropout = WeightDropout(rate, jnp.asarray(SEED), PLAIN_KERNELS)
+    kept = kept_by_the_kernel(rate, length)
+    expected = output_and_gradients(lambda *each: plain(*each, kept=kept), tensors, mask, upstream)
+    ours = output_and_gradients(lambda *each: fused(*each, dropout), tensors, mask, upstream)
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=5e-5)
+
+
+def test_the_mask_of_dropout_is_random():
+    rate, length, heads = 0.1, 128, 512
+    dropped = np.asarray(kept_by_the_kernel(rate, length, heads=heads) == 0)
+    dropped = dropped.reshape(heads, length, length)
+    # The rate of all, of each row and column over the heads, and of each head. The last has the
+    # chance of its threshold, too: 25 or 26 of 256.
+    assert abs(dropped.mean() - rate) < 5 * (0.3 / 256 + 0.3 / length) / heads**0.5
+    for axes in ((0, 1), (0, 2)):
+        assert np.abs(dropped.mean(axes) - rate).max() < 5 * 0.3 / (heads * length) ** 0.5
+    assert np.abs(dropped.mean((1, 2)) - rate).max() < 0.6 / 256 + 5 * 0.3 / length
+    # No head, row, column, or byte of a word follows another, and no seed another seed.
+    other = np.asarray(kept_by_the_kernel(rate, length, SEED + np.uint32(1), heads) == 0)
+    other = other.reshape(dropped.shape)
+    pairs = [(dropped, other), (dropped[1:], dropped[:-1])]
+    pairs += [(dropped[:, step:], dropped[:, :-step]) for step in (1, length // 8)]
+    pairs += [(dropped[:, :, 1:], dropped[:, :, :-1])]
+    for one, another in pairs:
+        both = (one & another).mean()
+        assert abs(both - rate**2) < 5 * 0.1 / one.size**0.5
+    # The same seed always drops the same.
+    again = kept_by_the_kernel(rate, length, heads=heads) == 0
+    np.testing.assert_array_equal(again.reshape(dropped.shape), dropped)
 
 
 @pytest.mark.integration
@@ -137,18 +196,24 @@ def test_other_shapes_are_left_to_plain_attention(monkeypatch, function, length,
     assert recorder.calls == [(*tensors, mask, None)]
 
 
-@pytest.mark.parametrize("function", [attention.tpu_attention, attention.gpu_attention])
-def test_fewer_queries_and_dropout_are_left_to_plain_attention(monkeypatch, caplog, function):
+@pytest.mark.parametrize(
+    ("function", "length"), [(attention.tpu_attention, 640), (attention.gpu_attention, 128)]
+)
+def test_fewer_queries_and_dropout_are_left_to_plain_attention(
+    monkeypatch, caplog, function, length
+):
     recorder = Recorder(monkeypatch)
     attention._log_dropout.cache_clear()
-    query, key, value = inputs(128, 64, "bfloat16")
-    mask = masks("none", 128)
+    query, key, value = inputs(length, 64, "bfloat16")
+    mask = masks("none", length)
     assert function(query[:, :, :5], key, value, mask) == "plain"
     with caplog.at_level(logging.INFO):
         for _ in range(2):
             assert function(query, key, value, mask, abs) == "plain"
     assert recorder.calls[1] == (query, key, value, mask, abs)
-    assert caplog.text.count("attention: plain, since fused attention has no dropout") == 1
+    assert (
+        caplog.text.count("attention: plain, since there is no fused attention with dropout") == 1
+    )
 
 
 def test_a_gpu_uses_no_kernel_in_float32(monkeypatch):

@@ -1,0 +1,115 @@
+"""Cycles of the attention kernels on each TPU generation: `albert_tf.tpu.costs.KERNELS`.
+
+    python -m benchmarks.tpu_kernels
+
+The TPU compiler, which needs no TPU, writes out the schedule of every kernel: its bundles of
+instructions, one a cycle. They are for the scores of 512 queries and 512 keys of one head, which a
+kernel computes in a pass, and include what happens once a kernel; waiting for memory is not in
+them. Needs what the preflight needs, and half a minute for a generation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from albert_tf.children import run_child
+from albert_tf.errors import InputError
+from albert_tf.hardware.slices import GENERATIONS, Slice
+from albert_tf.options import command, option
+from albert_tf.tpu.costs import KERNELS
+from albert_tf.tpu.preflight import check_installed
+
+HEAD_SIZES = (64, 128)
+SCHEDULE = re.compile(r"total scheduled bundles:\s*(\d+)")
+# Numbers of tokens and dropout rates that lead to each kernel, forward and backward.
+SHAPES = ((512, 0.0), (512, 0.1), (1024, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Flags of the benchmark."""
+
+    generations: tuple[str, ...] = option(
+        tuple(name for name, each in GENERATIONS.items() if "jax" in each.engines),
+        "Generations of TPUs.",
+    )
+
+
+def compile_kernels(generation: str, head_size: int) -> None:
+    """Compile a pass through each kernel; the compiler writes its schedules if it is told to."""
+    # First, since it has JAX look for no TPU on this machine.
+    from albert_tf.tpu.compiling import topologies  # isort: skip
+
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    from albert_tf.engines.jax.attention import tpu_attention
+    from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
+
+    where = Slice(generation, GENERATIONS[generation].shapes[0])
+    devices: Any = topologies.get_topology_desc(
+        platform="tpu", topology_name=where.name, **where.settings
+    ).devices
+    placed = NamedSharding(Mesh(np.array(devices[:1]), ("one",)), PartitionSpec())
+    for length, rate in SHAPES:
+
+        def gradients(query, key, value, upstream, mask, seed, rate=rate):
+            dropout = WeightDropout(rate, seed, PLAIN_KERNELS) if rate else None
+            attend = functools.partial(tpu_attention, attention_mask=mask, dropout=dropout)
+            context, pullback = jax.vjp(attend, query, key, value)
+            return context, pullback(upstream)
+
+        def shape(*sizes, dtype):
+            return jax.ShapeDtypeStruct(sizes, dtype, sharding=placed)
+
+        tensors = [shape(2, 2, length, head_size, dtype=jnp.bfloat16)] * 4
+        mask, seed = shape(2, length, dtype=jnp.int32), shape(2, dtype=jnp.uint32)
+        jax.jit(gradients).lower(*tensors, mask, seed).compile()
+
+
+def cycles(generation: str, head_size: int) -> dict[str, int]:
+    """Return the bundles of each kernel in the compiler's schedules."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
+        program = f"benchmarks.tpu_kernels.compile_kernels({generation!r}, {head_size})"
+        done = run_child(
+            [sys.executable, "-c", f"import benchmarks.tpu_kernels; {program}"],
+            env={**os.environ, "LIBTPU_INIT_ARGS": arguments, "KERAS_BACKEND": "jax"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if done.returncode:
+            raise InputError(f"{generation}: {done.stderr.strip().splitlines()[-1]}")
+        found = {}
+        for path in sorted(pathlib.Path(folder).glob("*schedule-analysis_final_bundles.txt")):
+            for name in KERNELS:
+                if name in path.name:
+                    (found[name],) = map(int, SCHEDULE.findall(path.read_text()))
+        return found
+
+
+def main(options: Options) -> None:
+    check_installed()
+    columns = [(name, size) for name in options.generations for size in HEAD_SIZES]
+    measured = [cycles(*column) for column in columns]
+    print("| kernel |", " | ".join(f"{name}, head of {size}" for name, size in columns), "|")
+    print("| --- |", " | ".join("---:" for _ in columns), "|")
+    for name in KERNELS:
+        print(f"| {name} |", " | ".join(f"{each.get(name, 0):,}" for each in measured), "|")
+
+
+cli = command(Options, main)
+
+if __name__ == "__main__":
+    cli()
