@@ -3,16 +3,16 @@
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=paper,huggingface
 
 Text, vocabulary, shape of the model and held-out examples are fixed; an attempt is free in
-everything else. Its processor time is its number of steps times the time of a step, which short
-runs measure in the end, one at a time and on one core, since runs side by side slow each other.
-Start-up, compiling and evaluation do not count. docs/time-to-quality.md is the log of all attempts.
-An idea that is not in `ATTEMPTS` is a name and flags:
+everything else. It trains for as many steps as fit into --minutes of one core, by the time of a
+step in short runs, which come first, one at a time. Start-up, compiling and evaluation do not
+count. docs/time-to-quality.md is the log of all attempts. An idea that is not in `ATTEMPTS` is a
+name and flags:
 
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=fast \
         --training_flags=optimizer=muon,learning_rate=0.004
 
-Writes `results.json` and two pictures to --folder, of all attempts with runs in it, and prints a
-table. Started again, the command resumes what was interrupted.
+Writes `results.json` and two pictures to --folder, of all attempts and times with runs in it, and
+prints a table. Started again, the command resumes what was interrupted.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from albert_tf.options import command, option
 from albert_tf.report.charts import Line, Mark, adaptive, chart
 from benchmarks.fresh import run_quietly
 from benchmarks.machine import describe, versions
+from experiments.results import Estimate
 
 CONFIG, LENGTH, PREDICTIONS, BATCH = "small", 64, 10, 64
-EVAL_EVERY, EVAL_STEPS = 500, 100
+EVAL_EVERY, EVAL_STEPS, STEPS_MULTIPLE = 500, 100, 100
 COST_ROUNDS, COST_STEPS = 3, 160
 QUANTITIES = {
     "masked_lm_accuracy": ("Held-out masked tokens: accuracy", 0.294),
@@ -88,7 +89,7 @@ class Options:
     training_flags: tuple[str, ...] = option((), "NAME=VALUE, of run_pretraining.py.")
     data_flags: tuple[str, ...] = option((), "NAME=VALUE, of data_prep.create_pretraining_data.")
     model_fields: tuple[str, ...] = option((), "NAME=VALUE, of the config.")
-    steps: int = option(0, "Number of training steps; 0 for the recipe's.", minimum=0)
+    minutes: float = option(20.5, "Processor minutes of a run; the default is the paper's recipe.")
     seeds: int = option(3, "Number of runs of each attempt.", minimum=1)
     jobs: int = option(2, "Runs at a time, each on a core of its own.", minimum=1)
 
@@ -100,6 +101,7 @@ def main(options: Options) -> None:
     make_text(options, folder)
     records = {name: make_records(folder, each.data) for name, each in attempts.items()}
     cores = sorted(os.sched_getaffinity(0))[: options.jobs]
+    costs = measure_costs(folder, attempts, records, cores[0])
     with concurrent.futures.ThreadPoolExecutor(len(cores)) as pool:
         free = list(cores)
 
@@ -107,8 +109,10 @@ def main(options: Options) -> None:
             core = free.pop()
             os.sched_setaffinity(0, {core})  # of this thread and the processes that it starts
             try:
-                output = folder / "runs" / f"{name}-{seed}"
-                train(output, attempts[name], records[name], seed, options.steps)
+                output = folder / "runs" / f"{name}-{options.minutes:g}-{seed}"
+                fit = options.minutes * 60 / costs[name]
+                steps = max(round(fit / STEPS_MULTIPLE), 1) * STEPS_MULTIPLE
+                train(output, attempts[name], records[name], seed, steps)
             finally:
                 free.append(core)
             print(f"{name}, seed {seed}: done", flush=True)
@@ -116,13 +120,18 @@ def main(options: Options) -> None:
         jobs = [pool.submit(job, name, seed) for seed in range(options.seeds) for name in attempts]
         for each in jobs:
             each.result()
-    os.sched_setaffinity(0, cores[:1])
-    measure_costs(folder, attempts, records)
     report(folder)
 
 
-def measure_costs(folder: pathlib.Path, attempts: Mapping[str, Attempt], records: Mapping) -> None:
-    """Add the seconds of a step of each attempt to `costs.json`, medians of interleaved rounds."""
+def measure_costs(
+    folder: pathlib.Path, attempts: Mapping[str, Attempt], records: Mapping, core: int
+) -> dict[str, float]:
+    """Return the seconds of a step of each attempt on a core, medians of interleaved rounds.
+
+    They are kept in `costs.json`.
+    """
+    available = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})  # of this thread and the processes that it starts
     path = folder / "costs.json"
     costs = json.loads(path.read_text()) if path.exists() else {}
     seconds: dict[str, list[float]] = {name: [] for name in attempts if name not in costs}
@@ -133,6 +142,8 @@ def measure_costs(folder: pathlib.Path, attempts: Mapping[str, Attempt], records
             measured.append(seconds_per_step(output))
     costs.update((name, float(np.median(measured))) for name, measured in seconds.items())
     write_text(str(path), json.dumps(costs, indent=1) + "\n")
+    os.sched_setaffinity(0, available)
+    return costs
 
 
 def attempt_of(name: str, options: Options) -> Attempt:
@@ -214,7 +225,7 @@ def train(
             "config": config,
             "length": LENGTH,
             "predictions": PREDICTIONS,
-            "steps": steps or 10000,
+            "steps": steps,
             "eval_every": EVAL_EVERY if evaluate else steps + 1,
             "eval_examples": EVAL_STEPS * BATCH,
             "seed": seed,
@@ -232,8 +243,8 @@ def train(
             "random_seed": seed,
             "eval_every_steps": EVAL_EVERY if evaluate else 0,
             "max_eval_steps": EVAL_STEPS,
+            "num_train_steps": steps,
             **attempt.training,
-            **({"num_train_steps": steps} if steps else {}),
         }
         words = [f"--{key}={value}" for key, value in flags.items()]
         if not evaluate:
@@ -246,30 +257,32 @@ def train(
 
 
 def report(folder: pathlib.Path) -> None:
-    """Write and print the results of all attempts in the folder whose cost was measured."""
+    """Write and print the results of all runs in the folder."""
     costs = json.loads((folder / "costs.json").read_text())
     runs: dict[str, list[list[dict[str, Any]]]] = {}
     for done in sorted(folder.glob("runs/*/done")):
         runs.setdefault(done.parent.name.rpartition("-")[0], []).append(curve_of(done.parent))
-    runs = {name: curves for name, curves in runs.items() if name in costs}
     content = {"machine": describe(), "versions": versions(), "costs": costs, "runs": runs}
     write_text(str(folder / "results.json"), json.dumps(content, indent=1) + "\n")
     for quantity, (title, target) in QUANTITIES.items():
-        lines = [
-            Line(name, *mean_curve(curves, quantity, costs[name]))
-            for name, curves in runs.items()
-            if quantity in curves[0][-1]
-        ]
+        lines = []
+        for name, curves in runs.items():
+            attempt, _, minutes = name.rpartition("-")
+            if quantity in curves[0][-1]:
+                points = mean_curve(curves, quantity, costs[attempt])
+                lines.append(Line(f"{attempt}, {minutes} min", *points))
         marks = [Mark("target", target)]
         drawn = chart(title, lines, marks, percent=True, x_label="processor minutes")
         write_text(str(folder / f"{quantity}.svg"), adaptive(drawn))
-    print("| attempt | seeds | steps | processor minutes | masked tokens, % | order, % |")
+    print("| attempt | minutes | seeds | steps | masked tokens, % | order, % |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, curves in runs.items():
+        attempt, _, minutes = name.rpartition("-")
         steps = int(curves[0][-1]["step"])
-        results = [_spread([each[-1].get(quantity) for each in curves]) for quantity in QUANTITIES]
-        minutes = steps * costs[name] / 60
-        print(f"| {name} | {len(curves)} | {steps} | {minutes:.1f} | {' | '.join(results)} |")
+        results = [
+            _interval([each[-1].get(quantity) for each in curves]) for quantity in QUANTITIES
+        ]
+        print(f"| {attempt} | {minutes} | {len(curves)} | {steps:,} | {' | '.join(results)} |")
 
 
 def seconds_per_step(output: pathlib.Path) -> float:
@@ -304,12 +317,13 @@ def mean_curve(
     return x.tolist(), y.tolist()
 
 
-def _spread(values: list[float | None]) -> str:
-    """Return mean, lowest and highest value."""
+def _interval(values: list[float | None]) -> str:
+    """Return mean and 95 % interval (Student's t), in percent."""
     shares = [100 * value for value in values if value is not None]
     if not shares:
         return "none"
-    return f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})"
+    estimate = Estimate.of(shares)
+    return f"{estimate.mean:.1f} ± {estimate.margin:.1f}"
 
 
 def run(*words: str) -> None:
