@@ -86,6 +86,7 @@ _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _NAME = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\](?:\{([^{}]*)\})?")
 _OPERAND = re.compile(r"%([\w.\-]+)")
+_PLACE = re.compile(r"S\(\d\)")
 _ON_CHIP = re.compile(r"S\([1-9]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _KERNEL = 'custom_call_target="tpu_custom_call"'
@@ -154,6 +155,11 @@ def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
         return 2 * memory_bytes(instruction.type)
     if instruction.opcode == "dynamic-update-slice":
         return 2 * memory_bytes(inputs[1])
+    if instruction.opcode == "slice-start":
+        # Its type begins with the whole operand and the part of it that is moved.
+        source, part = [found[0] for found in _ARRAY.finditer(instruction.type)][:2]
+        moved = memory_bytes(_PLACE.sub("", part))
+        return moved * sum(not _ON_CHIP.search(place) for place in (source, part))
     if instruction.opcode in ("copy-start", "async-start"):
         # Their type contains both the operand and the result.
         return memory_bytes(instruction.type)
@@ -201,7 +207,7 @@ def _computation_costs(
                 _traffic(instruction, types),
                 float(cycles[1]) if cycles else 0.0,
                 # Operands on the chip count too, since they are sent over the network.
-                sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in operand_types)
+                sum(memory_bytes(_PLACE.sub("", text)) for text in operand_types)
                 if opcode in _ALL_REDUCES
                 else 0.0,
                 *(_kernel_costs(instruction, generation) if _KERNEL in rest else ()),

@@ -68,6 +68,23 @@ def test_the_number_of_trips_that_the_compiler_knows_goes_first():
     assert program_costs(text, "v5e", 0) == program_costs(PROGRAM, "v5e", 0)
 
 
+@pytest.mark.parametrize(
+    ("source", "part", "times"),
+    [("", "S(1)", 1), ("S(1)", "", 1), ("", "", 2), ("S(1)", "S(1)", 0)],
+)
+def test_a_slice_counts_where_it_is_read_and_written(source, part, times):
+    types = (
+        f"((f32[64,128]{{1,0:T(8,128){source}}}), f32[8,128]{{1,0:T(8,128){part}}}, s32[]{{:S(2)}})"
+    )
+    program = (
+        "ENTRY %main (a: f32[64,128]) -> f32[8,128] {\n"
+        f"  %a = f32[64,128]{{1,0:T(8,128){source}}} parameter(0)\n"
+        f"  %b = {types} slice-start(%a), slice={{[0:8]}}\n"
+        f"  ROOT %c = f32[8,128]{{1,0:T(8,128){part}}} slice-done(%b)\n}}\n"
+    )
+    assert program_costs(program, "v6e").memory_bytes == times * 4 * SIZE
+
+
 def test_parts_of_an_array_count_as_what_is_moved():
     lines = {
         "dynamic-slice(%a)": 2 * 4 * SIZE,
