@@ -72,7 +72,10 @@ KERNELS = {
 
 
 class Instruction(NamedTuple):
-    """One line of a computation: `%name = type opcode(operands), rest`."""
+    """One line of a computation: `%name = type opcode(operands), rest`.
+
+    The only operand of a constant is its value.
+    """
 
     name: str
     type: str
@@ -115,8 +118,9 @@ def _instruction(line: str) -> Instruction | None:
     end = _balanced(line, start) if line[start] == "(" else line.index(" ", start)
     opening = line.index("(", end)
     closing = _balanced(line, opening)
-    operands = _OPERAND.findall(line[opening:closing])
     opcode = line[end:opening].strip()
+    inside = line[opening + 1 : closing - 1]
+    operands = [inside] if opcode == "constant" else _OPERAND.findall(inside)
     return Instruction(found[1], line[start:end], opcode, operands, line[closing:])
 
 
@@ -189,8 +193,7 @@ def _computation_costs(
             continue
         if opcode == "while":
             (body,) = re.findall(r"body=%?([\w.\-]+)", rest)[:1]
-            known = _TRIPS.search(rest)
-            count = int(known[1]) if known and trips else trips
+            count = (_trips(found, rest) or trips) if trips else 0
             total += _computation_costs(found, body, generation, trips).times(count)
         elif opcode in ("call", "call-start", "conditional"):
             # On TPU7x, sparse cores compute all-reduces, started by a `call-start`. Of the branches
@@ -213,6 +216,22 @@ def _computation_costs(
                 *(_kernel_costs(instruction, generation) if _KERNEL in rest else ()),
             )
     return total
+
+
+def _trips(found: dict[str, list[Instruction]], loop: str) -> int | None:
+    """Return how often a loop runs, None if its text does not tell.
+
+    A loop counts from 0 while it is below a constant.
+    """
+    if known := _TRIPS.search(loop):
+        return int(known[1])
+    (condition,) = re.findall(r"condition=%?([\w.\-]+)", loop)[:1]
+    constants = {each.name: each for each in found[condition] if each.opcode == "constant"}
+    for each in found[condition]:
+        if each.opcode == "compare" and "direction=LT" in each.rest:
+            limits = [constants[name].operands[0] for name in each.operands if name in constants]
+            return int(limits[0]) if limits else None
+    return None
 
 
 def _kernel_costs(call: Instruction, generation: str) -> tuple[float, float]:

@@ -68,6 +68,16 @@ def test_the_number_of_trips_that_the_compiler_knows_goes_first():
     assert program_costs(text, "v5e", 0) == program_costs(PROGRAM, "v5e", 0)
 
 
+def test_the_number_of_trips_is_read_from_the_condition():
+    counts = """  %limit = s32[]{:T(128)} constant(3)
+  %number = s32[]{:T(128)} get-tuple-element(%state.1), index=1
+  ROOT %more = pred[]{:T(512)} compare(%number, %limit), direction=LT
+"""
+    text = PROGRAM.replace("  ROOT %more = pred[]{:T(512)} constant(true)\n", counts)
+    assert program_costs(text, "v5e", 5) == program_costs(PROGRAM, "v5e", 3)
+    assert program_costs(text, "v5e", 0) == program_costs(PROGRAM, "v5e", 0)
+
+
 @pytest.mark.parametrize(
     ("source", "part", "times"),
     [("", "S(1)", 1), ("S(1)", "", 1), ("", "", 2), ("S(1)", "S(1)", 0)],
