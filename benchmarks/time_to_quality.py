@@ -2,14 +2,16 @@
 
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=paper,huggingface
 
-Text, vocabulary, shape of the model and held-out examples are fixed; an attempt is free in
-everything else. It trains for as many steps as fit into --minutes of one core, by the time of a
+Text, vocabulary, shape of the model and held-out examples are the same for all; an attempt is free
+in everything else. It trains for as many steps as fit into --minutes of one core, by the time of a
 step in short runs, which come first, one at a time. Start-up, compiling and evaluation do not
 count. docs/time-to-quality.md is the log of all attempts. An idea that is not in `ATTEMPTS` is a
 name and flags:
 
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=fast \
         --training_flags=optimizer=muon,learning_rate=0.004
+
+With `--config` and `--max_seq_length`, the race is between larger models or longer examples.
 
 Writes `results.json` and two pictures to --folder, of all attempts and times with runs in it, and
 prints a table. Started again, the command resumes what was interrupted.
@@ -20,6 +22,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import sys
@@ -37,8 +40,7 @@ from benchmarks.fresh import run_quietly
 from benchmarks.machine import describe, versions
 from experiments.results import Estimate
 
-CONFIG, LENGTH, PREDICTIONS, BATCH = "small", 64, 10, 64
-EVAL_EVERY, EVAL_STEPS, STEPS_MULTIPLE = 500, 100, 100
+EVAL_EVERY, EVAL_EXAMPLES, STEPS_MULTIPLE = 500, 6400, 100
 COST_ROUNDS, COST_STEPS = 3, 160
 QUANTITIES = {
     "masked_lm_accuracy": ("Held-out masked tokens: accuracy", 0.294),
@@ -53,14 +55,18 @@ class Attempt:
     Attributes:
         recipe: flag file of run_pretraining.py.
         training: further flags of it.
-        data: flags of data_prep.create_pretraining_data.
+        masked: share of the tokens to predict.
+        data: further flags of data_prep.create_pretraining_data.
+        spread: `initializer_range` times the root of the model's width; None for the config's.
         model: changed fields of the config that do not change the shape.
         huggingface: arguments of `hugging_face_mlm` instead of all of these.
     """
 
     recipe: str = "small_cpu"
     training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    masked: float = 0.15
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    spread: float | None = None
     model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     huggingface: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -69,8 +75,9 @@ ATTEMPTS = {
     "paper": Attempt(),
     "muon": Attempt(
         recipe="small_cpu_muon",
-        data={"ngram": 1, "masked_lm_prob": 0.28, "max_predictions_per_seq": 18},
-        model={"initializer_range": 0.06},
+        masked=0.28,
+        data={"ngram": 1},
+        spread=0.96,
     ),
     "huggingface": Attempt(huggingface={"learning_rate": 5e-5, "batch_size": 8}),
     "huggingface-tuned": Attempt(huggingface={"learning_rate": 1e-3, "batch_size": 64}),
@@ -81,11 +88,15 @@ ATTEMPTS = {
 class Options:
     """Flags of the benchmark."""
 
-    books: str = option(help="Folder of .txt files.")
+    books: str | None = option(
+        None, "Folder of .txt files; not needed if --folder has a train.txt and an eval.txt."
+    )
     folder: str = option(help="Folder for data, runs and results.")
     attempts: tuple[str, ...] = option(
         tuple(ATTEMPTS), f"Which ones: {', '.join(ATTEMPTS)}, or a new name with flags."
     )
+    config: str = option("small", "Name or file of the model's config.")
+    max_seq_length: int = option(64, "Tokens in an example.", minimum=8)
     training_flags: tuple[str, ...] = option((), "NAME=VALUE, of run_pretraining.py.")
     data_flags: tuple[str, ...] = option((), "NAME=VALUE, of data_prep.create_pretraining_data.")
     model_fields: tuple[str, ...] = option((), "NAME=VALUE, of the config.")
@@ -99,9 +110,11 @@ def main(options: Options) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     attempts = {name: attempt_of(name, options) for name in options.attempts}
     make_text(options, folder)
-    records = {name: make_records(folder, each.data) for name, each in attempts.items()}
+    race = Race(folder, options)
+    for attempt in attempts.values():
+        race.records_of(attempt)
     cores = sorted(os.sched_getaffinity(0))[: options.jobs]
-    costs = measure_costs(folder, attempts, records, cores[0])
+    costs = measure_costs(race, attempts, cores[0])
     with concurrent.futures.ThreadPoolExecutor(len(cores)) as pool:
         free = list(cores)
 
@@ -112,7 +125,7 @@ def main(options: Options) -> None:
                 output = folder / "runs" / f"{name}-{options.minutes:g}-{seed}"
                 fit = options.minutes * 60 / costs[name]
                 steps = max(round(fit / STEPS_MULTIPLE), 1) * STEPS_MULTIPLE
-                train(output, attempts[name], records[name], seed, steps)
+                race.train(output, attempts[name], seed, steps)
             finally:
                 free.append(core)
             print(f"{name}, seed {seed}: done", flush=True)
@@ -123,22 +136,20 @@ def main(options: Options) -> None:
     report(folder)
 
 
-def measure_costs(
-    folder: pathlib.Path, attempts: Mapping[str, Attempt], records: Mapping, core: int
-) -> dict[str, float]:
+def measure_costs(race: Race, attempts: Mapping[str, Attempt], core: int) -> dict[str, float]:
     """Return the seconds of a step of each attempt on a core, medians of interleaved rounds.
 
     They are kept in `costs.json`.
     """
     available = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})  # of this thread and the processes that it starts
-    path = folder / "costs.json"
+    path = race.folder / "costs.json"
     costs = json.loads(path.read_text()) if path.exists() else {}
     seconds: dict[str, list[float]] = {name: [] for name in attempts if name not in costs}
     for number in range(COST_ROUNDS):
         for name, measured in seconds.items():
-            output = folder / "costs" / f"{name}-{number}"
-            train(output, attempts[name], records[name], number, COST_STEPS, evaluate=False)
+            output = race.folder / "costs" / f"{name}-{number}"
+            race.train(output, attempts[name], number, COST_STEPS, evaluate=False)
             measured.append(seconds_per_step(output))
     costs.update((name, float(np.median(measured))) for name, measured in seconds.items())
     write_text(str(path), json.dumps(costs, indent=1) + "\n")
@@ -148,13 +159,14 @@ def measure_costs(
 
 def attempt_of(name: str, options: Options) -> Attempt:
     """Return the attempt called `name`, with the flags that were given."""
-    given = [_pairs(options.training_flags), _pairs(options.data_flags)]
-    given.append({key: json.loads(v) for key, v in _pairs(options.model_fields).items()})
-    if name in ATTEMPTS:
-        if any(given):
-            raise InputError(f"`attempts`={name}: flags are for an attempt with a name of its own")
-        return ATTEMPTS[name]
-    return Attempt(training=given[0], data=given[1], model=given[2])
+    training, data = _pairs(options.training_flags), _pairs(options.data_flags)
+    model = {key: json.loads(value) for key, value in _pairs(options.model_fields).items()}
+    if name not in ATTEMPTS:
+        masked = float(data.pop("masked_lm_prob", Attempt.masked))
+        return Attempt(training=training, masked=masked, data=data, model=model)
+    if training or data or model:
+        raise InputError(f"`attempts`={name}: flags are for an attempt with a name of its own")
+    return ATTEMPTS[name]
 
 
 def _pairs(flags: tuple[str, ...]) -> dict[str, str]:
@@ -163,97 +175,111 @@ def _pairs(flags: tuple[str, ...]) -> dict[str, str]:
 
 def make_text(options: Options, folder: pathlib.Path) -> None:
     """Make text and vocabulary; what is finished is not made again."""
-    run(
-        "-m", "data_prep.extract_corpus", "--format=books", f"--input_file={options.books}/*.txt",
-        f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt",
-        "--eval_fraction=0.06",
-    )  # fmt: skip
+    if options.books:
+        run(
+            "-m", "data_prep.extract_corpus", "--format=books",
+            f"--input_file={options.books}/*.txt", f"--output_file={folder}/train.txt",
+            f"--eval_output_file={folder}/eval.txt", "--eval_fraction=0.06",
+        )  # fmt: skip
     run(
         "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt", "--vocab_size=8000",
         f"--output_prefix={folder}/8k",
     )  # fmt: skip
 
 
-def make_records(
-    folder: pathlib.Path, data: Mapping[str, Any]
-) -> tuple[pathlib.Path, pathlib.Path]:
-    """Return the examples to train on and the held-out ones, which are always the same.
+class Race:
+    """Trains attempts on the same text, with models of the same shape.
 
-    They have room for as many predictions as those to train on.
+    Args:
+        folder: with text and vocabulary; for everything else.
+        options: for the shape and the length of examples.
     """
-    name = "-".join(["train", *(f"{key}_{value}" for key, value in sorted(data.items()))])
-    train = folder / f"{name}.tfrecord"
-    _create(folder, folder / "train.txt", train, {"masking": "dynamic", **data})
-    room = {name: value for name, value in data.items() if name == "max_predictions_per_seq"}
-    held_out = folder / f"eval-{room.get('max_predictions_per_seq', PREDICTIONS)}.tfrecord"
-    # No short documents: a document is a book here, and the seed would decide which of six is.
-    flags = {"masking": "static", "short_seq_prob": 0, **room}
-    _create(folder, folder / "eval.txt", held_out, flags)
-    return train, held_out
 
+    def __init__(self, folder: pathlib.Path, options: Options):
+        self.folder = folder
+        self._config = AlbertConfig.from_json_file(options.config)
+        self._length = options.max_seq_length
 
-def _create(
-    folder: pathlib.Path, text: pathlib.Path, records: pathlib.Path, flags: Mapping[str, Any]
-) -> None:
-    flags = {"max_seq_length": LENGTH, "max_predictions_per_seq": PREDICTIONS, **flags}
-    run(
-        "-m", "data_prep.create_pretraining_data", f"--input_file={text}",
-        f"--output_file={records}", f"--spm_model_file={folder}/8k.model", "--dupe_factor=1",
-        *(f"--{name}={value}" for name, value in flags.items()),
-    )  # fmt: skip
+    def config_of(self, attempt: Attempt) -> dict[str, Any]:
+        """Return the fields of the config of an attempt's model."""
+        config = self._config.to_dict() | dict(attempt.model)
+        if attempt.spread:
+            config["initializer_range"] = attempt.spread * config["hidden_size"] ** -0.5
+        return config
 
+    def predictions_of(self, attempt: Attempt) -> int:
+        """Return how many tokens of an example are predicted at most."""
+        return math.ceil(attempt.masked * self._length)
 
-def train(
-    output: pathlib.Path,
-    attempt: Attempt,
-    records: tuple[pathlib.Path, pathlib.Path],
-    seed: int,
-    steps: int,
-    evaluate: bool = True,
-) -> None:
-    """Train and evaluate a model, if that is not done."""
-    if (output / "done").exists():
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    config = {**AlbertConfig.from_json_file(CONFIG).to_dict(), **attempt.model}
-    write_text(str(output / "config.json"), json.dumps(config))
-    if attempt.huggingface:
-        arguments = {
-            "train": [str(records[0])],
-            "held_out": str(records[1]),
-            "output_dir": str(output),
-            "config": config,
-            "length": LENGTH,
-            "predictions": PREDICTIONS,
-            "steps": steps,
-            "eval_every": EVAL_EVERY if evaluate else steps + 1,
-            "eval_examples": EVAL_STEPS * BATCH,
-            "seed": seed,
-            "bfloat16": True,
-            **attempt.huggingface,
-        }
-        run("-m", "benchmarks.implementations.hugging_face_mlm", json.dumps(arguments))
-    else:
-        flags = {
-            "albert_config_file": output / "config.json",
-            "input_file": records[0],
-            "eval_input_file": records[1],
-            "max_predictions_per_seq": attempt.data.get("max_predictions_per_seq", PREDICTIONS),
-            "output_dir": output,
-            "random_seed": seed,
-            "eval_every_steps": EVAL_EVERY if evaluate else 0,
-            "max_eval_steps": EVAL_STEPS,
-            "num_train_steps": steps,
-            **attempt.training,
-        }
-        words = [f"--{key}={value}" for key, value in flags.items()]
-        if not evaluate:
-            words.append("--nodo_eval")
-        run("run_pretraining.py", f"--flagfile={attempt.recipe}", *words)
-        everything = ("--nodo_train", "--max_eval_steps=0", "--best_checkpoint_metric=none")
-        if evaluate:
-            run("run_pretraining.py", f"--flagfile={attempt.recipe}", *words, *everything)
-    (output / "done").touch()
+    def records_of(self, attempt: Attempt) -> tuple[pathlib.Path, pathlib.Path]:
+        """Return the examples to train on and the held-out ones, which are always the same.
+
+        They have room for as many predictions as those to train on.
+        """
+        flags = {"masked_lm_prob": attempt.masked, **attempt.data}
+        name = "-".join(["train", *(f"{key}_{value}" for key, value in sorted(flags.items()))])
+        predictions = self.predictions_of(attempt)
+        train = self._records("train.txt", name, predictions, masking="dynamic", **flags)
+        # No short documents: one of these may be a book, and the seed would decide which.
+        held_out = {"masking": "static", "short_seq_prob": 0}
+        return train, self._records("eval.txt", f"eval-{predictions}", predictions, **held_out)
+
+    def _records(self, text: str, name: str, predictions: int, **flags: Any) -> pathlib.Path:
+        path = self.folder / f"{name}-{self._length}.tfrecord"
+        run(
+            "-m", "data_prep.create_pretraining_data", f"--input_file={self.folder / text}",
+            f"--output_file={path}", f"--spm_model_file={self.folder}/8k.model",
+            f"--max_seq_length={self._length}", f"--max_predictions_per_seq={predictions}",
+            "--dupe_factor=1", *(f"--{name}={value}" for name, value in flags.items()),
+        )  # fmt: skip
+        return path
+
+    def train(
+        self, output: pathlib.Path, attempt: Attempt, seed: int, steps: int, evaluate: bool = True
+    ) -> None:
+        """Train and evaluate a model, if that is not done."""
+        if (output / "done").exists():
+            return
+        output.mkdir(parents=True, exist_ok=True)
+        records, config = self.records_of(attempt), self.config_of(attempt)
+        write_text(str(output / "config.json"), json.dumps(config))
+        if attempt.huggingface:
+            arguments = {
+                "train": [str(records[0])],
+                "held_out": str(records[1]),
+                "output_dir": str(output),
+                "config": config,
+                "length": self._length,
+                "predictions": self.predictions_of(attempt),
+                "steps": steps,
+                "eval_every": EVAL_EVERY if evaluate else steps + 1,
+                "eval_examples": EVAL_EXAMPLES,
+                "seed": seed,
+                "bfloat16": True,
+                **attempt.huggingface,
+            }
+            run("-m", "benchmarks.implementations.hugging_face_mlm", json.dumps(arguments))
+        else:
+            flags = {
+                "albert_config_file": output / "config.json",
+                "input_file": records[0],
+                "eval_input_file": records[1],
+                "max_seq_length": self._length,
+                "max_predictions_per_seq": self.predictions_of(attempt),
+                "output_dir": output,
+                "random_seed": seed,
+                "eval_every_steps": EVAL_EVERY if evaluate else 0,
+                "max_eval_steps": EVAL_EXAMPLES // 64,
+                "num_train_steps": steps,
+                **attempt.training,
+            }
+            words = [f"--flagfile={attempt.recipe}"]
+            words += [f"--{name}={value}" for name, value in flags.items()]
+            run("run_pretraining.py", *words, *([] if evaluate else ["--nodo_eval"]))
+            if evaluate:
+                everything = ("--max_eval_steps=0", "--best_checkpoint_metric=none")
+                run("run_pretraining.py", *words, "--nodo_train", *everything)
+        (output / "done").touch()
 
 
 def report(folder: pathlib.Path) -> None:
