@@ -88,10 +88,10 @@ ATTEMPTS = {
 class Options:
     """Flags of the benchmark."""
 
+    folder: str = option(help="Folder for data, runs and results.")
     books: str | None = option(
         None, "Folder of .txt files; not needed if --folder has a train.txt and an eval.txt."
     )
-    folder: str = option(help="Folder for data, runs and results.")
     attempts: tuple[str, ...] = option(
         tuple(ATTEMPTS), f"Which ones: {', '.join(ATTEMPTS)}, or a new name with flags."
     )
@@ -321,7 +321,8 @@ def seconds_per_step(output: pathlib.Path) -> float:
 def curve_of(output: pathlib.Path) -> list[dict[str, Any]]:
     """Return a run's evaluations, of which the last is on all examples."""
     recorded, results = output / "evaluations.jsonl", output / "eval_results.txt"
-    curve = [json.loads(line) for line in recorded.read_text().splitlines()]
+    lines = recorded.read_text().splitlines() if recorded.exists() else []
+    curve = [json.loads(line) for line in lines]
     if results.exists():
         pairs = (line.split(" = ") for line in results.read_text().splitlines())
         values = {name: float(value) for name, value in pairs}
@@ -344,11 +345,13 @@ def mean_curve(
 
 
 def _interval(values: list[float | None]) -> str:
-    """Return mean and 95 % interval (Student's t), in percent."""
+    """Return mean and 95 % interval (Student's t), in percent; of one run, its value."""
     shares = [100 * value for value in values if value is not None]
     if not shares:
         return "none"
     estimate = Estimate.of(shares)
+    if len(shares) == 1:
+        return f"{estimate.mean:.1f}"
     return f"{estimate.mean:.1f} ± {estimate.margin:.1f}"
 
 

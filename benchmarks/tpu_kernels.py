@@ -44,7 +44,7 @@ class Options:
 
 
 def compile_kernels(generation: str, head_size: int) -> None:
-    """Compile a pass through each kernel; the compiler writes its schedules if it is told to."""
+    """Compile all kernels, for one head size."""
     # First, since it has JAX look for no TPU on this machine.
     from albert_tf.tpu.compiling import topologies  # isort: skip
 
@@ -78,7 +78,7 @@ def compile_kernels(generation: str, head_size: int) -> None:
 
 
 def cycles(generation: str, head_size: int) -> dict[str, int]:
-    """Return the bundles of each kernel in the compiler's schedules."""
+    """Return the number of bundles in each kernel's schedule."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
         program = f"benchmarks.tpu_kernels.compile_kernels({generation!r}, {head_size})"

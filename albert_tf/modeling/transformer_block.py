@@ -55,6 +55,7 @@ class SelfAttention(keras.layers.Layer):
         key = self._heads(self.key, hidden, kernels)
         value = self._heads(self.value, hidden, kernels)
         rate = self.config.attention_probs_dropout_prob
+        # The first site of the layer's dropouts: its seed is that of the layer.
         drop = WeightDropout(rate, seed, kernels) if rate and seed is not None else None
         attend = self.attention
         if isinstance(attend, str):
