@@ -1,11 +1,14 @@
-"""Cycles of the attention kernels on each TPU generation: `albert_tf.tpu.costs.KERNELS`.
+"""Schedules of the attention kernels on each TPU generation: `albert_tf.tpu.costs.KERNELS`.
 
     python -m benchmarks.tpu_kernels
 
 The TPU compiler, which needs no TPU, writes out the schedule of every kernel: its bundles of
 instructions, one a cycle. They are for the scores of 512 queries and 512 keys of one head, which a
-kernel computes in a pass, and include what happens once a kernel; waiting for memory is not in
-them. Needs what the preflight needs, and half a minute for a generation.
+kernel computes in a pass, and include what happens once a kernel. For v5e, v5p and v6e, the
+compiler also has a profile of a schedule, with the cycles in which a kernel waits for its own
+results; it knows no loops of splash attention, and no dropout on v5e. Waiting for memory is in
+neither. A cell has both, where both are known. Needs what the preflight needs, and a minute for a
+generation.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from albert_tf.children import run_child
@@ -28,7 +32,9 @@ from albert_tf.tpu.costs import KERNELS
 from albert_tf.tpu.preflight import check_installed
 
 HEAD_SIZES = (64, 128)
+BATCH, HEADS = 4, 4
 SCHEDULE = re.compile(r"total scheduled bundles:\s*(\d+)")
+PROFILE = re.compile(r"estimated_cycles: (\d+)")
 # Numbers of tokens and dropout rates that lead to each kernel, forward and backward.
 SHAPES = ((512, 0.0), (512, 0.1), (1024, 0.0))
 
@@ -72,41 +78,72 @@ def compile_kernels(generation: str, head_size: int) -> None:
         def shape(*sizes, dtype):
             return jax.ShapeDtypeStruct(sizes, dtype, sharding=placed)
 
-        tensors = [shape(2, 2, length, head_size, dtype=jnp.bfloat16)] * 4
-        mask, seed = shape(2, length, dtype=jnp.int32), shape(2, dtype=jnp.uint32)
+        tensors = [shape(BATCH, HEADS, length, head_size, dtype=jnp.bfloat16)] * 4
+        mask, seed = shape(BATCH, length, dtype=jnp.int32), shape(2, dtype=jnp.uint32)
         jax.jit(gradients).lower(*tensors, mask, seed).compile()
 
 
-def cycles(generation: str, head_size: int) -> dict[str, int]:
+def bundles(generation: str, head_size: int) -> dict[str, int]:
     """Return the number of bundles in each kernel's schedule."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
-        program = f"benchmarks.tpu_kernels.compile_kernels({generation!r}, {head_size})"
-        done = run_child(
-            [sys.executable, "-c", f"import benchmarks.tpu_kernels; {program}"],
-            env={**os.environ, "LIBTPU_INIT_ARGS": arguments, "KERAS_BACKEND": "jax"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+        arguments = (
+            f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
+            "--xla_jf_dump_llo_pass_label_regex=final_bundles"
         )
-        if done.returncode:
-            raise InputError(f"{generation}: {done.stderr.strip().splitlines()[-1]}")
-        found = {}
-        for path in sorted(pathlib.Path(folder).glob("*schedule-analysis_final_bundles.txt")):
-            for name in KERNELS:
-                if name in path.name:
-                    (found[name],) = map(int, SCHEDULE.findall(path.read_text()))
-        return found
+        if error := compile_in_child(generation, head_size, arguments):
+            raise InputError(f"{generation}: {error}")
+        files = pathlib.Path(folder).glob("*schedule-analysis_final_bundles.txt")
+        return numbers_in(files, SCHEDULE)
+
+
+def cycles(generation: str, head_size: int) -> dict[str, int]:
+    """Return the cycles for as many scores, of kernels for which the compiler has a profile.
+
+    It profiles all blocks of a kernel, and ends the process at one that it does not know.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        compile_in_child(generation, head_size, f"--xla_jf_dump_static_llo_profile_to={folder}")
+        data = GENERATIONS[generation]
+        blocks = BATCH * HEADS * data.devices / data.cores
+        found = numbers_in(pathlib.Path(folder).glob("*attention*"), PROFILE)
+        return {name: round(count / blocks) for name, count in found.items()}
+
+
+def compile_in_child(generation: str, head_size: int, arguments: str) -> str | None:
+    """Compile all kernels in a process of its own, and return its last line if it failed."""
+    program = f"benchmarks.tpu_kernels.compile_kernels({generation!r}, {head_size})"
+    done = run_child(
+        [sys.executable, "-c", f"import benchmarks.tpu_kernels; {program}"],
+        env={**os.environ, "LIBTPU_INIT_ARGS": arguments, "KERAS_BACKEND": "jax"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return done.stderr.strip().splitlines()[-1] if done.returncode else None
+
+
+def numbers_in(files: Iterable[pathlib.Path], pattern: re.Pattern[str]) -> dict[str, int]:
+    """Return the number that a pattern finds in the files of each kernel."""
+    return {
+        name: int(number)
+        for path in sorted(files)
+        for name in KERNELS
+        if name in path.name
+        for number in pattern.findall(path.read_text())
+    }
 
 
 def main(options: Options) -> None:
     check_installed()
     columns = [(name, size) for name in options.generations for size in HEAD_SIZES]
-    measured = [cycles(*column) for column in columns]
     print("| kernel |", " | ".join(f"{name}, head of {size}" for name, size in columns), "|")
     print("| --- |", " | ".join("---:" for _ in columns), "|")
+    scheduled = [bundles(*column) for column in columns]
+    profiled = [cycles(*column) for column in columns]
     for name in KERNELS:
-        print(f"| {name} |", " | ".join(f"{each.get(name, 0):,}" for each in measured), "|")
+        pairs = zip(scheduled, profiled, strict=True)
+        cells = [" / ".join(f"{each[name]:,}" for each in pair if name in each) for pair in pairs]
+        print(f"| {name} |", " | ".join(cells), "|")
 
 
 cli = command(Options, main)

@@ -112,7 +112,7 @@ def legend(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     ]
     if options.engine == "jax":
         lines.append(
-            "kernels: part of the estimate for fused attention, the cycles of its schedule. "
+            "kernels: part of the estimate for fused attention, by its schedule. "
             "of peak: TFLOP / estimate."
         )
     if where and not where.data.clock:
