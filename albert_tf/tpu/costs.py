@@ -61,8 +61,8 @@ def _kernel(products: int, v4: int, v5e: int, v5p: int, v6e: int, tpu7x: int) ->
     return Kernel(products, {"v4": v4, "v5e": v5e, "v5p": v5p, "v6e": v6e, "tpu7x": tpu7x})
 
 
-# Cycles for a bundle, since a kernel waits for its own results. By the profiles that the compiler has
-# for v5e, v5p and v6e, it is 1.1 to 1.4, forward and backward together.
+# Cycles for a bundle, since a kernel waits for its own results: 1.1 to 1.4, forward and backward
+# together, by the profiles that the compiler has for v5e, v5p and v6e.
 CYCLES_PER_BUNDLE = 1.3
 
 # By a part of the kernel's name.
