@@ -13,8 +13,9 @@ name and flags:
 
 With `--config` and `--max_seq_length`, the race is between larger models or longer examples.
 
-Writes `results.json` and two pictures to --folder, of all attempts and times with runs in it, and
-prints a table. Started again, the command resumes what was interrupted.
+Writes `results.json` to --folder, of all attempts and times with runs in it, and prints a table.
+Two pictures show the first four of --attempts. Started again, the command resumes what was
+interrupted.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.options import command, option
-from albert_tf.report.charts import Line, Mark, adaptive, chart
+from albert_tf.report.charts import COLORS, Line, Mark, adaptive, chart
 from benchmarks.fresh import run_quietly
 from benchmarks.machine import describe, versions
 from experiments.results import Estimate
 
 EVAL_EVERY, EVAL_EXAMPLES, STEPS_MULTIPLE = 500, 6400, 100
-COST_ROUNDS, COST_STEPS = 3, 160
+COST_ROUNDS, COST_STEPS = 3, 80
 QUANTITIES = {
     "masked_lm_accuracy": ("Held-out masked tokens: accuracy", 0.294),
     "sentence_order_accuracy": ("Held-out sentence order: accuracy", 0.649),
@@ -133,7 +134,7 @@ def main(options: Options) -> None:
         jobs = [pool.submit(job, name, seed) for seed in range(options.seeds) for name in attempts]
         for each in jobs:
             each.result()
-    report(folder)
+    report(folder, options)
 
 
 def measure_costs(race: Race, attempts: Mapping[str, Attempt], core: int) -> dict[str, float]:
@@ -282,28 +283,28 @@ class Race:
         (output / "done").touch()
 
 
-def report(folder: pathlib.Path) -> None:
-    """Write and print the results of all runs in the folder."""
+def report(folder: pathlib.Path, options: Options) -> None:
+    """Write and print the results of all runs in the folder; draw those of the options."""
     costs = json.loads((folder / "costs.json").read_text())
-    runs: dict[str, list[list[dict[str, Any]]]] = {}
+    runs: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
     for done in sorted(folder.glob("runs/*/done")):
-        runs.setdefault(done.parent.name.rpartition("-")[0], []).append(curve_of(done.parent))
-    content = {"machine": describe(), "versions": versions(), "costs": costs, "runs": runs}
+        attempt, minutes, _ = done.parent.name.rsplit("-", 2)
+        runs.setdefault((attempt, minutes), []).append(curve_of(done.parent))
+    table = {f"{attempt}-{minutes}": curves for (attempt, minutes), curves in runs.items()}
+    content = {"machine": describe(), "versions": versions(), "costs": costs, "runs": table}
     write_text(str(folder / "results.json"), json.dumps(content, indent=1) + "\n")
     for quantity, (title, target) in QUANTITIES.items():
         lines = []
-        for name, curves in runs.items():
-            attempt, _, minutes = name.rpartition("-")
+        for attempt in options.attempts[: len(COLORS)]:
+            curves = runs[attempt, f"{options.minutes:g}"]
             if quantity in curves[0][-1]:
-                points = mean_curve(curves, quantity, costs[attempt])
-                lines.append(Line(f"{attempt}, {minutes} min", *points))
-        marks = [Mark("target", target)]
+                lines.append(Line(attempt, *mean_curve(curves, quantity, costs[attempt])))
+        marks = [Mark("target", target)] if options.books else []  # of the novels
         drawn = chart(title, lines, marks, percent=True, x_label="processor minutes")
         write_text(str(folder / f"{quantity}.svg"), adaptive(drawn))
     print("| attempt | minutes | seeds | steps | masked tokens, % | order, % |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, curves in runs.items():
-        attempt, _, minutes = name.rpartition("-")
+    for (attempt, minutes), curves in runs.items():
         steps = int(curves[0][-1]["step"])
         results = [
             _interval([each[-1].get(quantity) for each in curves]) for quantity in QUANTITIES

@@ -83,14 +83,14 @@ def chart(
 
     Args:
         title: above the chart.
-        lines: the curves.
+        lines: the curves, at most as many as there are `COLORS`.
         marks: horizontal reference lines.
         percent: whether values are shares, shown in percent.
         x_label: of the horizontal axis.
         chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
     """
     with drawing(title, x_label) as (figure, axes, svg):
-        for line, color in zip(lines, COLORS, strict=False):
+        for line, color in zip(lines, COLORS[: len(lines)], strict=True):
             point = "o" if len(line.x) == 1 else None
             axes.plot(line.x, line.y, color=color, linewidth=1.8, label=line.name, marker=point)
         for mark in marks:
