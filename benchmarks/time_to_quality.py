@@ -14,8 +14,7 @@ name and flags:
 With `--config` and `--max_seq_length`, the race is between larger models or longer examples.
 
 Writes `results.json` to --folder, of all attempts and times with runs in it, and prints a table.
-Two pictures show the first four of --attempts. Started again, the command resumes what was
-interrupted.
+Two pictures show those of --attempts. Started again, the command resumes what was interrupted.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.options import command, option
-from albert_tf.report.charts import COLORS, Line, Mark, adaptive, chart
+from albert_tf.report.charts import Line, Mark, adaptive, chart
 from benchmarks.fresh import run_quietly
 from benchmarks.machine import describe, versions
 from experiments.results import Estimate
@@ -295,7 +294,7 @@ def report(folder: pathlib.Path, options: Options) -> None:
     write_text(str(folder / "results.json"), json.dumps(content, indent=1) + "\n")
     for quantity, (title, target) in QUANTITIES.items():
         lines = []
-        for attempt in options.attempts[: len(COLORS)]:
+        for attempt in options.attempts:
             curves = runs[attempt, f"{options.minutes:g}"]
             if quantity in curves[0][-1]:
                 lines.append(Line(attempt, *mean_curve(curves, quantity, costs[attempt])))

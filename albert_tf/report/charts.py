@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -83,16 +84,19 @@ def chart(
 
     Args:
         title: above the chart.
-        lines: the curves, at most as many as there are `COLORS`.
+        lines: the curves.
         marks: horizontal reference lines.
         percent: whether values are shares, shown in percent.
         x_label: of the horizontal axis.
         chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
     """
     with drawing(title, x_label) as (figure, axes, svg):
-        for line, color in zip(lines, COLORS[: len(lines)], strict=True):
+        # Further curves take the same colors, in another style.
+        looks = itertools.cycle(itertools.product(("-", ":", "-."), COLORS))
+        for line, (style, color) in zip(lines, looks, strict=False):
             point = "o" if len(line.x) == 1 else None
-            axes.plot(line.x, line.y, color=color, linewidth=1.8, label=line.name, marker=point)
+            (curve,) = axes.plot(line.x, line.y, color=color, linewidth=1.8, marker=point)
+            curve.set(linestyle=style, label=line.name)
         for mark in marks:
             axes.axhline(mark.y, color=mark.color, linewidth=1.4, linestyle="--", label=mark.name)
         if chosen is not None:

@@ -47,6 +47,16 @@ def test_charts_are_svg_on_their_own():
     assert charts.smooth([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
 
 
+def test_every_curve_of_a_chart_looks_different():
+    names = [f"curve {number}" for number in range(7)]
+    svg = charts.chart("t", [charts.Line(name, [1, 2], [n, n + 1]) for n, name in enumerate(names)])
+    styles = re.findall(
+        r'<path d="[^"]+" clip-path="[^"]+" style="([^"]+stroke-width: 1.8[^"]*)"', svg
+    )
+    assert len(set(styles)) == len(names)
+    assert all(f">{name}<" in svg for name in names)
+
+
 def test_charts_do_not_depend_on_the_time_and_leave_pyplot_alone():
     import matplotlib
 
