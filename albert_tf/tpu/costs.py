@@ -6,7 +6,7 @@ is counted as often as it runs, and only data that is read from or written to HB
 The compiler does not estimate custom kernels. They count as the operations of the matrix products
 that they stand for (of plain attention: 2 forward and 4 backward), as the cycles of their schedule,
 which the compiler writes out when asked (`KERNELS`), and with the traffic of any other instruction.
-A schedule's bundles of instructions are its cycles but for those that it waits.
+A schedule starts a bundle of instructions in every cycle in which it does not wait.
 """
 
 from __future__ import annotations
