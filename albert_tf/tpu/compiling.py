@@ -57,7 +57,8 @@ def parse(program: bytes) -> ir.Module:
             copy.results[0].replace_all_uses_with(copy.operands[0])
             copy.erase()
         for generator in found["stablehlo.rng_bit_generator"]:
-            _draw_by_the_device(generator)
+            if "DEFAULT" not in str(generator.attributes["rng_algorithm"]):
+                _draw_by_the_device(generator)
     return module
 
 

@@ -76,7 +76,10 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     """
     config = find_config(options)
     task = find_pretraining_task("sop")
-    engine = TensorFlowEngine(TensorFlowDevices(SliceStrategy(replicas), within_xla=True))
+    devices = TensorFlowDevices(
+        SliceStrategy(replicas), within_xla=True, jax_kernels=options.attention != "plain"
+    )
+    engine = TensorFlowEngine(devices)
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)

@@ -10,20 +10,14 @@ from albert_tf.tpu.preflight_options import PreflightOptions
 
 COLUMNS = (
     f"{'micro-batch':>11}  {'remat':5}  {'HBM needed of GiB':>17}  {'fits':4}  {'TFLOP':>8}  "
-    f"{'GB moved':>8}  {'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
+    f"{'GB moved':>8}  {'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}  "
+    f"{'kernels, ms':>11}  {'of peak':>7}"
 )
-# What a table of the engine `jax` has in addition.
-_KERNEL_COLUMNS = f"  {'kernels, ms':>11}  {'of peak':>7}"
 SLICE_COLUMNS = (
     f"{'slice':12}  {'accelerator':13}  {'devices':>7}  {'micro-batch':>11}  "
     f"{'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
 )
 _DAY = 24 * 60 * 60
-
-
-def columns(engine: str) -> str:
-    """Return the header of the table of one slice."""
-    return COLUMNS + (_KERNEL_COLUMNS if engine == "jax" else "")
 
 
 def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
@@ -32,7 +26,8 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     lines = [
         f"{options.albert_config_file}: {config.parameter_count():,} parameters; "
         f"{options.optimizer}, batch {options.train_batch_size} of {options.max_seq_length} "
-        f"tokens, {counted(options.num_train_steps, 'step')}, {options.dtype}{_of_jax(options)}"
+        f"tokens, {counted(options.num_train_steps, 'step')}, {options.dtype}, {options.engine} "
+        f"with {options.attention} attention"
     ]
     if where:
         share = options.train_batch_size // where.replicas
@@ -42,10 +37,6 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
             f"{where.data.memory / GIB:.2f} GiB of HBM for a program"
         )
     return lines
-
-
-def _of_jax(options: PreflightOptions) -> str:
-    return f", jax with {options.attention} attention" if options.engine == "jax" else ""
 
 
 def _times(time: StepTime, steps: int) -> str:
@@ -73,14 +64,12 @@ def row(
     if not compiled.fits:
         return f"{start}  no"
     time = step_time(compiled, where)
-    line = (
+    times = f"{_times(time, options.num_train_steps):55}"
+    part = f"{time.compute / time.estimate:7.0%}" if time.estimate else ""
+    return (
         f"{start}  {'yes':4}  {compiled.flops / 1e12:8.3f}  {compiled.memory_bytes / 1e9:8.1f}  "
-        f"{_times(time, options.num_train_steps)}"
-    )
-    if options.engine == "jax":
-        part = f"{time.compute / time.estimate:7.0%}" if time.estimate else ""
-        line = f"{line:{len(COLUMNS)}}  {1e3 * time.kernels:11.1f}  {part}".rstrip()
-    return line
+        f"{times}  {1e3 * time.kernels:11.1f}  {part}"
+    ).rstrip()
 
 
 def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
@@ -109,12 +98,9 @@ def legend(options: PreflightOptions, where: Slice | None = None) -> list[str]:
         "bound of the step time, at the full rate of the limiting resource (by).",
         "estimate: the compiler's cycle count plus the network; without input, evaluation and "
         "checkpoints.",
+        "kernels: part of the estimate for fused attention, by its schedule. of peak: TFLOP / "
+        "estimate.",
     ]
-    if options.engine == "jax":
-        lines.append(
-            "kernels: part of the estimate for fused attention, by its schedule. "
-            "of peak: TFLOP / estimate."
-        )
     if where and not where.data.clock:
         lines[1] = f"No estimate is available: the clock rate of {where.generation} is unknown."
     return lines

@@ -1,4 +1,7 @@
-"""The training step of the JAX engine, compiled for TPU slices without a TPU."""
+"""The training step of the JAX engine, compiled for TPU slices without a TPU.
+
+And that of the TensorFlow engine where it uses the kernels of the JAX engine.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +47,14 @@ DIRECTIONS = ("forward", "backward")
 def compile_step(tmp_path_factory):
     folder = tmp_path_factory.mktemp("preflight")
 
-    def compile_for(name, attention, dropout=0.0):
+    def compile_for(name, attention, dropout=0.0, engine="jax"):
         config = folder / "albert_config.json"
         shape = dataclasses.replace(TWO_LAYERS, attention_probs_dropout_prob=dropout)
         config.write_text(shape.to_json())
         where = parse_slice(name)
         batch = where.replicas * MICRO * TRIPS
         options = PreflightOptions(
-            engine="jax",
+            engine=engine,
             attention=attention,
             albert_config_file=str(config),
             topology=name,
@@ -80,21 +83,24 @@ def test_the_step_compiles_for_each_generation(compile_step, name):
         assert result.reduced_bytes == pytest.approx(4 * parameters(), rel=0.02)
     # The model's operations are the same but for sums of rows that the kernel leaves to a product.
     assert fused.flops == pytest.approx(plain.flops, rel=1e-3)
-    generation = parse_slice(name).generation
-    bundles = sum(KERNELS[f"short_attention_{way}"].bundles[generation] for way in DIRECTIONS)
-    heads = MICRO * TRIPS * TWO_LAYERS.num_attention_heads
-    cores = 2 if generation in ("v4", "v5p") else 1
-    # Of the layer that is computed everywhere.
-    blocks = heads * (LENGTH / 512) ** 2 / cores
-    assert fused.kernel_cycles == pytest.approx(1.3 * bundles * blocks)
+    assert fused.kernel_cycles == pytest.approx(1.3 * bundles("short_attention", name))
     assert plain.kernel_cycles == 0
 
 
-def test_attention_with_dropout_is_fused(compile_step):
-    fused = compile_step("v5e:2x2", "auto", dropout=0.1)
-    bundles = sum(KERNELS[f"dropout_attention_{way}"].bundles["v5e"] for way in DIRECTIONS)
-    heads = MICRO * TRIPS * TWO_LAYERS.num_attention_heads
-    assert fused.kernel_cycles == pytest.approx(1.3 * bundles * heads * (LENGTH / 512) ** 2)
+@pytest.mark.parametrize(("engine", "name"), [("jax", "v5e:2x2"), ("tensorflow", "v4:2x2x1")])
+def test_attention_with_dropout_is_fused(compile_step, engine, name):
+    fused = compile_step(name, "auto", dropout=0.1, engine=engine)
+    assert fused.error is None
+    assert fused.kernel_cycles == pytest.approx(1.3 * bundles("dropout_attention", name))
+
+
+def bundles(kernel, name):
+    """Of the layer that is computed everywhere, forward and backward."""
+    generation = parse_slice(name).generation
+    cores = 2 if generation in ("v4", "v5p") else 1
+    heads = MICRO * TRIPS * TWO_LAYERS.num_attention_heads / cores
+    of_head = sum(KERNELS[f"{kernel}_{way}"].bundles[generation] for way in DIRECTIONS)
+    return heads * (LENGTH / 512) ** 2 * of_head
 
 
 def parameters():

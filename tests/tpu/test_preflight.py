@@ -26,7 +26,7 @@ needs_compiler = pytest.mark.skipif(
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)  # with dropout
 SHARE = 8
 # All of eight devices, so that one program does for all.
-SLICES = ("v3:2x2", "v4:2x2x2", "v5e:2x4", "v6e:2x4")
+SLICES = ("v3:2x2", "v6e:2x4")
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,7 @@ def options(tmp_path_factory):
         max_predictions_per_seq=PREDICTIONS,
         train_batch_size=8 * SHARE,
         dtype="bfloat16",
+        attention="plain",  # test_jax_preflight.py has the step with kernels
     )
 
 
@@ -139,9 +140,8 @@ def check_step(result):
 @pytest.mark.integration
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SLICES[1:])
-def test_the_step_compiles_for_each_generation(compile_step, name):
-    check_step(compile_step(name))
+def test_the_step_compiles_for_another_generation(compile_step):
+    check_step(compile_step(SLICES[1]))
 
 
 @pytest.mark.integration
@@ -185,7 +185,7 @@ def made_up(monkeypatch):
             flops=1e12 * micro * trips,
             memory_bytes=1e6 * micro * trips,
             cycles=1e8 * micro * trips,
-            kernel_cycles=1e6 * micro * trips if self.options.engine == "jax" else 0.0,
+            kernel_cycles=1e6 * micro * trips,
         )
 
     monkeypatch.setattr(preflight.Compiler, "compile", compile_step)
@@ -202,21 +202,21 @@ def test_report_of_one_slice(options, made_up, capsys):
     for which in ("without", "with"):
         assert f"largest micro-batch that fits {which} --remat: 64 (--micro_batch_size=64)" in out
     rows = [line.split() for line in out.splitlines() if line.strip().startswith(("64 ", "128 "))]
-    # 512 TFLOP at 23 TFLOP/s, 125,000 times; 51.2e9 cycles at 700 MHz.
+    # 512 TFLOP at 23 TFLOP/s, 125,000 times; 51.2e9 and 0.512e9 cycles at 700 MHz.
     for number, remat in enumerate(("no", "yes")):
         assert " ".join(rows[2 * number]) == (
-            f"64 {remat} 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73142.9 105.82"
+            f"64 {remat} 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73874.3 106.88 731.4 30%"
         )
         assert " ".join(rows[2 * number + 1]) == f"128 {remat} 13.80 of 7.48 no"
 
 
-def test_report_of_the_jax_engine(options, made_up, capsys):
+def test_report_of_another_engine_and_generation(options, made_up, capsys):
     asked = dataclasses.replace(
         options, engine="jax", topology="v5e:2x4", micro_batch_sizes=("32",), train_batch_size=256
     )
     preflight.preflight(asked)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith(", jax with auto attention")
+    assert lines[0].endswith(", jax with plain attention")
     (row, _) = [line.split() for line in lines if line.strip().startswith("32 ")]
     # 3.2e9 and 32e6 cycles at 1.5 GHz; 32 TFLOP at 197 TFLOP/s.
     assert row[11:] == ["2154.7", "3.12", "21.3", "8%"]

@@ -40,6 +40,19 @@ _BLOCKS = (512, 256, 128)
 _LAYOUT = splash_attention.QKVLayout.SEQ_MINOR
 
 
+def tpu_attention_applies(queries, keys, dropout=None) -> bool:
+    """Return whether `tpu_attention` has a kernel for these shapes of query and key.
+
+    Args:
+        queries: shape of the query, `(batch, heads, queries, head_size)`.
+        keys: shape of the key.
+        dropout: as for `tpu_attention`.
+    """
+    length, head_size = queries[2:]
+    applies = queries == keys and length % _BLOCKS[-1] == 0 and head_size % 8 == 0
+    return applies and (dropout is None or length <= LONGEST)
+
+
 def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret: bool = False):
     """Return attention by the kernels for short sequences, or else by JAX's splash attention.
 
@@ -48,8 +61,7 @@ def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret:
         interpret: whether the kernels are interpreted, which works on any device.
     """
     length, head_size = query.shape[2:]
-    applies = query.shape == key.shape and length % _BLOCKS[-1] == 0 and head_size % 8 == 0
-    if not applies or (dropout is not None and length > LONGEST):
+    if not tpu_attention_applies(query.shape, key.shape, dropout):
         return _plain(query, key, value, attention_mask, dropout)
     if length <= LONGEST:
         drawn = {} if dropout is None else {"rate": dropout.rate, "seed": dropout.seed}

@@ -12,17 +12,16 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import keras
 
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.engines.jax.attention import FUSED
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, is_correct
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
 def _arrays(*inputs) -> list[jax.Array]:
     """Return the values of arrays and variables, in the dtype in which the layer computes."""
-    return [jnp.asarray(keras.ops.convert_to_tensor(each)) for each in inputs]
+    return [jnp.asarray(each) for each in inputs]
 
 
 def _wide(*arrays):
@@ -146,7 +145,8 @@ _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def _score(logits, labels):
-    return _cross_entropy(logits, labels), is_correct(logits, labels)
+    hits = jnp.argmax(logits, axis=-1) == labels
+    return _cross_entropy(logits, labels), hits.astype(jnp.float32)
 
 
 def _dropout(inputs, rate, seed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,13 +19,14 @@ from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers, shared_settings
 from albert_tf.errors import InputError
-from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
+from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops, tpu_chips
 from albert_tf.hardware.precision import (
     cpu_precision,
     gpu_precision,
     tpu_precision,
     xla_cpu_precision,
 )
+from albert_tf.hardware.slices import GENERATIONS
 from albert_tf.tensorflow_errors import tensorflow_reason
 
 
@@ -36,6 +38,7 @@ class TensorFlowDevices(Devices):
         workers: the processes that train together; this one alone by default.
         jit_compile: whether XLA compiles each step; None: on GPUs only. TPUs always do.
         within_xla: whether the caller has XLA compile the whole training step.
+        jax_kernels: whether the training step, on a TPU, uses the kernels of the JAX engine.
     """
 
     framework = "TensorFlow"
@@ -46,11 +49,13 @@ class TensorFlowDevices(Devices):
         workers: Workers | None = None,
         jit_compile: bool | None = None,
         within_xla: bool = False,
+        jax_kernels: bool = False,
     ):
         self.strategy = strategy or tf.distribute.get_strategy()
         self.workers = workers or TensorFlowWorkers()
         self._jit_compile = jit_compile
         self.within_xla = within_xla
+        self.jax_kernels = jax_kernels
 
     @property
     def num_replicas(self) -> int:
@@ -235,13 +240,34 @@ def create_devices(options: DeviceOptions) -> TensorFlowDevices:
     _check_jax_options(options)
     options = _with_tpu(options)
     check_strategy(options, STRATEGIES)
-    return TensorFlowDevices(*STRATEGIES[options.strategy](options), options.jit_compile)
+    strategy, workers = STRATEGIES[options.strategy](options)
+    jax_kernels = _can_use_jax_kernels(options.attention, strategy)
+    return TensorFlowDevices(strategy, workers, options.jit_compile, jax_kernels=jax_kernels)
+
+
+def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bool:
+    """Return whether the TPU runs the kernels of the JAX engine, and JAX is installed.
+
+    Args:
+        attention: the option; "plain" is the model as it is, without any of these kernels.
+        strategy: of the devices.
+
+    Raises:
+        InputError: If they do not, and `attention` is "fused".
+    """
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    chips = tpu_chips() if is_tpu and attention != "plain" else []
+    runs = bool(chips) and all("jax" in GENERATIONS[chip].engines for chip in chips)
+    if attention == "fused" and not runs:
+        raise InputError("`attention`=fused: needs `engine`=jax, or a TPU v4 or later")
+    installed = importlib.util.find_spec("jax") is not None
+    if attention == "fused" and not installed:
+        raise InputError("`attention`=fused: needs jax: pip install 'albert-tf[tpu]'")
+    return runs and installed
 
 
 def _check_jax_options(options: DeviceOptions) -> None:
     """Raise InputError for options that this engine does not have."""
-    if options.attention == "fused":
-        raise InputError("`attention`=fused: needs `engine`=jax")
     names = ("coordinator_address", "num_processes", "process_id", "shard_optimizer_state")
     for name in names:
         if value := getattr(options, name):

@@ -100,9 +100,13 @@ def _shape(tensor: tf.Tensor) -> list:
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
 
-def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
+def _training_execution(devices: TensorFlowDevices, remat: bool) -> TrainingExecution:
+    in_xla = devices.needs_xla or devices.within_xla or has_any("TPU")
     if in_xla or has_any("GPU"):  # XLA fuses the plain operations by itself
-        return TrainingExecution(PLAIN_KERNELS, _same_tensor, traced=not in_xla, remat=remat)
+        kernels = PLAIN_KERNELS
+        if devices.jax_kernels:
+            from albert_tf.engines.tensorflow.tpu_kernels import TPU_KERNELS as kernels
+        return TrainingExecution(kernels, _same_tensor, traced=not in_xla, remat=remat)
     return TrainingExecution(CPU_KERNELS, copies_in_groups, traced=not in_xla, remat=remat)
 
 
@@ -119,8 +123,7 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         self.strategy = devices.strategy
         self._compiled_gradients = through_xla(self._gradients, devices.needs_xla)
         self._compiled_update = through_xla(self._update, devices.needs_xla)
-        in_xla = devices.needs_xla or devices.within_xla or has_any("TPU")
-        self._execution = _training_execution(in_xla, self.options.remat)
+        self._execution = _training_execution(devices, self.options.remat)
 
     def __call__(self, batches: Iterator, count: int) -> StepResults:
         index = batches.index if isinstance(batches, BatchIterator) else None

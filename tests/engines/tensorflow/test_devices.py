@@ -67,6 +67,7 @@ def test_tpu_is_short_for_two_flags(chosen, name, strategy):
         ({"tpu": "local", "strategy": "mirrored"}, "`strategy`=mirrored: contradicts `use_tpu`"),
         ({"use_tpu": True, "strategy": "one_device"}, "`strategy`=one_device: contradicts"),
         ({"use_tpu": False, "strategy": "tpu"}, "`strategy`=tpu: contradicts `use_tpu`=False"),
+        ({"attention": "fused"}, "`attention`=fused: needs `engine`=jax, or a TPU v4 or later"),
         ({"use_tpu": True, "jit_compile": False}, "`jit_compile`=False: a TPU runs only"),
         ({"num_replicas": 2, "strategy": "multi_worker"}, "`num_replicas`=2: is for"),
     ],
@@ -135,6 +136,32 @@ def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
     check_batches(ClassificationOptions(output_dir="o", do_train=False), named)
     with contextlib.nullcontext() if here else pytest.raises(InputError, match="`do_train`=True"):
         check_batches(ClassificationOptions(output_dir="o", do_train=True), named)
+
+
+@pytest.mark.parametrize(
+    ("chips", "jax", "attention", "used"),
+    [
+        (["v4"] * 4, True, "auto", True),
+        (["v4"] * 4, True, "fused", True),
+        (["v4"] * 4, True, "plain", False),
+        (["v4"] * 4, False, "auto", False),
+        (["v4"] * 4, False, "fused", "needs jax: pip install"),
+        (["v3"] * 4, True, "auto", False),
+        (["v3"] * 4, True, "fused", "needs `engine`=jax, or a TPU v4 or later"),
+        ([], True, "auto", False),  # a TPU that is reached by name
+    ],
+)
+def test_a_tpu_uses_the_kernels_of_jax(monkeypatch, chips, jax, attention, used):
+    strategy = tf.distribute.TPUStrategy.__new__(tf.distribute.TPUStrategy)
+    monkeypatch.setitem(STRATEGIES, "tpu", lambda options: (strategy, workers.TensorFlowWorkers()))
+    monkeypatch.setattr(devices, "tpu_chips", lambda: chips)
+    monkeypatch.setattr(devices.importlib.util, "find_spec", lambda name: name if jax else None)
+    options = DeviceOptions(strategy="tpu", use_tpu=True, attention=attention)
+    if isinstance(used, bool):
+        assert create_devices(options).jax_kernels == used
+    else:
+        with pytest.raises(InputError, match=f"`attention`=fused: {used}"):
+            create_devices(options)
 
 
 def test_the_choice_is_described():

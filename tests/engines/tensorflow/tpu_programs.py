@@ -23,6 +23,7 @@ import tensorflow as tf
 from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
 
 from albert_tf.engines.steps import HISTORY, StepResults
+from albert_tf.engines.tensorflow import devices
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
@@ -125,6 +126,8 @@ def check_pretraining(folder: pathlib.Path) -> None:
     )
     training = dataclasses.replace(options, **IN_MICRO_BATCHES, output_dir=f"{folder}/out")
     check(pretrain, training, "training")
+    with mock.patch.object(devices, "tpu_chips", return_value=["v4"]):
+        check(pretrain, dataclasses.replace(training, attention="fused"), "training")
     with mock.patch.object(TrainingStep, "__call__", untrained):
         pretrain(options)
     evaluation = dataclasses.replace(options, do_train=False, do_eval=True)

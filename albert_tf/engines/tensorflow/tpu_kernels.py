@@ -1,0 +1,75 @@
+"""Kernels for TensorFlow on TPU v4 and later: those of the JAX engine, called from TensorFlow.
+
+`jax2tf` writes each of them, and its gradient, as a StableHLO module into the graph, where XLA
+compiles it together with everything else. JAX computes nothing itself and leaves the TPU to
+TensorFlow. The modules contain kernels in a format that the `libtpu` of TensorFlow has to know,
+which the versions of the extra `tpu` see to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import tensorflow as tf
+from jax.experimental import jax2tf
+
+from albert_tf.engines.jax.attention import tpu_attention, tpu_attention_applies
+from albert_tf.engines.jax.kernels import create_kernels
+from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
+from albert_tf.modeling.kernels import PLAIN_KERNELS
+
+jax.config.update("jax_platforms", "cpu")
+
+_JAX_KERNELS = create_kernels("plain", "tpu")
+
+
+def _on_tensors(function: Callable) -> Callable:
+    """Return a function of JAX arrays as one of tensors and variables."""
+    converted = jax2tf.convert(
+        function,
+        native_serialization_platforms=("tpu",),
+        # The preflight builds the program of a TPU on a CPU.
+        native_serialization_disabled_checks=(jax2tf.DisabledSafetyCheck.platform(),),
+    )
+    return lambda *inputs: converted(*(tf.convert_to_tensor(each) for each in inputs))
+
+
+def _project_heads(hidden, kernel, bias, heads):
+    def project(*inputs):
+        return _JAX_KERNELS.project_heads(*inputs, heads)
+
+    return _on_tensors(project)(hidden, kernel, bias)
+
+
+def _dropout(inputs, rate, seed):
+    def drop(inputs, seed):
+        return _JAX_KERNELS.dropout(inputs, rate, seed)
+
+    return _on_tensors(drop)(inputs, tf.cast(seed, tf.uint32))
+
+
+def _attention(query, key, value, attention_mask, dropout=None):
+    if not tpu_attention_applies(query.shape, key.shape, dropout):
+        return dot_product_attention(query, key, value, attention_mask, dropout)
+    if dropout is None:
+        return _on_tensors(tpu_attention)(query, key, value, attention_mask)
+
+    def attend(query, key, value, attention_mask, seed):
+        drawn = dataclasses.replace(dropout, seed=seed)
+        return tpu_attention(query, key, value, attention_mask, drawn)
+
+    seed = tf.cast(dropout.seed, tf.uint32)
+    return _on_tensors(attend)(query, key, value, attention_mask, seed)
+
+
+TPU_KERNELS = dataclasses.replace(
+    PLAIN_KERNELS,
+    add_norm=_on_tensors(_JAX_KERNELS.add_norm),
+    attention={**ATTENTION, DEFAULT: _attention},
+    project_heads=_project_heads,
+    merge_heads=_on_tensors(_JAX_KERNELS.merge_heads),
+    score=_on_tensors(_JAX_KERNELS.score),
+    dropout=_dropout,
+)
