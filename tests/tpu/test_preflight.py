@@ -205,7 +205,8 @@ def test_report_of_one_slice(options, made_up, capsys):
     # 512 TFLOP at 23 TFLOP/s, 125,000 times; 51.2e9 and 0.512e9 cycles at 700 MHz.
     for number, remat in enumerate(("no", "yes")):
         assert " ".join(rows[2 * number]) == (
-            f"64 {remat} 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73874.3 106.88 731.4 30%"
+            f"64 {remat} 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73874.3 106.88 "
+            "731.4 30%"
         )
         assert " ".join(rows[2 * number + 1]) == f"128 {remat} 13.80 of 7.48 no"
 
