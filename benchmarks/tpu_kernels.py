@@ -93,7 +93,7 @@ def bundles(generation: str, head_size: int) -> dict[str, int]:
         if error := compile_in_child(generation, head_size, arguments):
             raise InputError(f"{generation}: {error}")
         files = pathlib.Path(folder).glob("*schedule-analysis_final_bundles.txt")
-        return numbers_in(files, SCHEDULE)
+        return numbers_in(files, SCHEDULE, KERNELS)
 
 
 def cycles(generation: str, head_size: int) -> dict[str, int]:
@@ -105,7 +105,7 @@ def cycles(generation: str, head_size: int) -> dict[str, int]:
         compile_in_child(generation, head_size, f"--xla_jf_dump_static_llo_profile_to={folder}")
         data = GENERATIONS[generation]
         blocks = BATCH * HEADS * data.devices / data.cores
-        found = numbers_in(pathlib.Path(folder).glob("*attention*"), PROFILE)
+        found = numbers_in(pathlib.Path(folder).glob("*attention*"), PROFILE, KERNELS)
         return {name: round(count / blocks) for name, count in found.items()}
 
 
@@ -122,12 +122,14 @@ def compile_in_child(generation: str, head_size: int, arguments: str) -> str | N
     return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
-def numbers_in(files: Iterable[pathlib.Path], pattern: re.Pattern[str]) -> dict[str, int]:
+def numbers_in(
+    files: Iterable[pathlib.Path], pattern: re.Pattern[str], kernels: Iterable[str]
+) -> dict[str, int]:
     """Return the number that a pattern finds in the files of each kernel."""
     return {
         name: int(number)
         for path in sorted(files)
-        for name in KERNELS
+        for name in kernels
         if name in path.name
         for number in pattern.findall(path.read_text())
     }

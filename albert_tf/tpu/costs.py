@@ -97,6 +97,8 @@ _OPERAND = re.compile(r"%([\w.\-]+)")
 _PLACE = re.compile(r"S\(\d\)")
 _ON_CHIP = re.compile(r"S\([1-9]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+# What the compiler writes for an operation of a sparse core of TPU7x, whose time it does not know.
+_UNKNOWN_CYCLES = str(2**63 - 1)
 _KERNEL = 'custom_call_target="tpu_custom_call"'
 _SHAPE = re.compile(r"\[([\d,]+)\]")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
@@ -209,7 +211,7 @@ def _computation_costs(
             ]
             total += max(branches, default=Costs())
         else:
-            cycles = _CYCLES.search(rest)
+            cycles = _CYCLES.search(rest.replace(_UNKNOWN_CYCLES, "0"))
             operand_types = [types.get(name, "") for name in instruction.operands]
             total += Costs(
                 _traffic(instruction, types),
@@ -243,7 +245,8 @@ def _kernel_costs(call: Instruction, generation: str) -> tuple[float, float]:
     """Return the operations that a custom kernel stands for, and the cycles that it takes.
 
     The first result with four axes is `[batch, heads, length, head_size]`, or with the last two
-    exchanged. A length is no smaller than a head. The cores of a device share the heads.
+    exchanged; without one, the largest result is `[heads, length, head_size]`. A length is no
+    smaller than a head. The cores of a device share the heads.
 
     Raises:
         ValueError: If the kernel is not in the table.
@@ -251,11 +254,11 @@ def _kernel_costs(call: Instruction, generation: str) -> tuple[float, float]:
     for name, kernel in KERNELS.items():
         if name in call.name:
             shapes = [[int(n) for n in text.split(",")] for text in _SHAPE.findall(call.type)]
-            batch, heads, *sizes = next(shape for shape in shapes if len(shape) == 4)
-            length = max(sizes)
-            blocks = batch * heads * (length / 512) ** 2
+            shape = next((each for each in shapes if len(each) == 4), max(shapes, key=math.prod))
+            heads, length, head_size = math.prod(shape[:-2]), max(shape[-2:]), min(shape[-2:])
+            blocks = heads * (length / 512) ** 2
             data = GENERATIONS[generation]
             bundles = blocks * kernel.bundles[generation] * data.devices / data.cores
-            flops = kernel.products * 2.0 * batch * heads * length * math.prod(sizes)
+            flops = kernel.products * 2.0 * heads * length**2 * head_size
             return flops, CYCLES_PER_BUNDLE * bundles
     raise ValueError(f"the costs of the kernel {call.name} are unknown")

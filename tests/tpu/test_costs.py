@@ -61,6 +61,11 @@ def test_loops_count_as_often_as_they_run():
         assert costs.reduced_bytes == 2 * 4 * SIZE  # on the chip or not
 
 
+def test_operations_whose_time_is_unknown_take_none():
+    program = PROGRAM.replace('cycles":"7"', f'cycles":"{2**63 - 1}"')
+    assert program_costs(program, "tpu7x").cycles == 110
+
+
 def test_the_number_of_trips_that_the_compiler_knows_goes_first():
     known = ', body=%body, backend_config={"known_trip_count":{"n":"3"}}'
     text = PROGRAM.replace(", body=%body", known)

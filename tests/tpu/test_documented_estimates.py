@@ -1,0 +1,55 @@
+"""The estimates of docs/howto/preflight.md for both engines, from programs compiled again.
+
+Whoever makes a step faster, or slower, updates the table.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from albert_tf.hardware.slices import GIB, parse_slice
+from albert_tf.tpu.bounds import step_time
+from albert_tf.tpu.preflight import Compiler, check_installed
+from albert_tf.tpu.preflight_options import PreflightOptions
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "howto" / "preflight.md").read_text("utf-8")
+ROW = re.compile(
+    r"^\| (?P<engine>JAX|TensorFlow), (?P<model>\w+) \| `(?P<slice>.+?)` \| (?P<attention>\w+) "
+    r"\| (?P<examples>\d+) \| (?P<needed>[\d.]+) of .+? \| (?P<moved>[\d.]+) "
+    r"\| (?P<estimate>[\d.]+) \| (?P<kernels>[\d.]+) \|",
+    re.MULTILINE,
+)
+ROWS = [found.groupdict() for found in ROW.finditer(PAGE)]
+
+
+def test_the_page_has_a_table():
+    assert len(ROWS) >= 10
+
+
+@pytest.mark.manual
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(list(row.values())[:4]))
+def test_a_step_takes_what_the_page_says(row):
+    check_installed()
+    where, examples = parse_slice(row["slice"]), int(row["examples"])
+    options = PreflightOptions(
+        engine=row["engine"].lower(),
+        attention="auto" if row["attention"] == "fused" else row["attention"],
+        albert_config_file=str(ROOT / "configs" / "model" / f"{row['model']}.json"),
+        topology=row["slice"],
+        train_batch_size=examples * where.replicas,
+        dtype="bfloat16",
+    )
+    compiled = Compiler(options).compile(where, options.train_batch_size, examples, remat=False)
+    assert compiled.error is None
+    time = step_time(compiled, where)
+    measured = {
+        "needed": compiled.memory / GIB,
+        "moved": compiled.memory_bytes / 1e9,
+        "estimate": 1e3 * time.estimate,
+        "kernels": 1e3 * time.kernels,
+    }
+    print({name: round(value, 2) for name, value in measured.items()}, compiled.seconds)
+    assert measured == pytest.approx({name: float(row[name]) for name in measured}, rel=0.02)
