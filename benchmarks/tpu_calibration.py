@@ -186,7 +186,7 @@ def _child(call: str, **environment: str) -> str:
         text=True,
     )
     if done.returncode:
-        raise InputError("\n".join(done.stderr.strip().splitlines()[-3:]))
+        raise InputError(done.stderr.strip().splitlines()[-1])
     return done.stdout.splitlines()[-1]
 
 

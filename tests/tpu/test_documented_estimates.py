@@ -1,6 +1,6 @@
 """The estimates of docs/howto/preflight.md for both engines, from programs compiled again.
 
-Whoever makes a step faster, or slower, updates the table.
+A change of the training step that alters them must update the table.
 """
 
 from __future__ import annotations
