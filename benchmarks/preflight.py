@@ -121,8 +121,8 @@ def cells(name: str, where: Slice, batch: int, micro: int, remat: bool, compiled
         f"{compiled.memory_bytes / 1e9:.1f}",
         f"{1e3 * time.bound:.1f}",
         time.bound_by,
-        f"{1e3 * time.estimate:.1f}" if time.estimate else "",
-        f"{time.compute / time.estimate:.0%}" if time.estimate else "",
+        f"{1e3 * time.estimate:.1f}",
+        f"{time.compute / time.estimate:.0%}",
         f"{batch / time.bound:,.0f}",
         f"{compiled.seconds:.0f}",
     )

@@ -99,7 +99,7 @@ def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float
     for _, _, compiled in largest(options, where, sizes):
         if compiled.fits:
             time = step_time(compiled, where)
-            return options.train_batch_size / (time.estimate or time.bound)
+            return options.train_batch_size / time.estimate
     return None
 
 

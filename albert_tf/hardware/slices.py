@@ -24,10 +24,13 @@ class Generation(NamedTuple):
         memory: bytes of HBM of a device that the compiler can use, from its out-of-memory error.
         memory_bandwidth: bytes per second between a device and its HBM.
         network_bandwidth: bytes per second that a chip can send over all its links in a slice.
-        clock: cycles per second of a core; None if unknown.
+        clock: cycles per second of a core.
         shapes: shapes of common slices in chips, the smallest first.
         engines: names of the engines that run on it.
         settings: arguments of `get_topology_desc` in addition to the name.
+        error: the fastest and the slowest published step of other people's models, divided by the
+            preflight's estimate of it (docs/howto/preflight.md); of all generations where fewer
+            than two are known.
     """
 
     accelerator: str
@@ -37,10 +40,11 @@ class Generation(NamedTuple):
     memory: int
     memory_bandwidth: float
     network_bandwidth: float
-    clock: float | None
+    clock: float
     shapes: tuple[str, ...]
     engines: tuple[str, ...] = ("tensorflow", "jax")
     settings: dict[str, Any] = {}
+    error: tuple[float, float] = (0.48, 1.13)
 
 
 # Per chip: Cloud's pages on each generation (docs.cloud.google.com/tpu/docs/v5e
@@ -64,10 +68,12 @@ GENERATIONS: dict[str, Generation] = {
         *("v4", 2, 1, 275e12, int(30.75 * GIB), 1200e9, 300e9, 1050e6),
         shapes=_CUBES,
         settings={"chip_config_name": "megacore"},  # two cores act as one device
+        error=(0.48, 0.97),
     ),
     "v5e": Generation(
         *("v5litepod", 1, 1, 197e12, int(15.75 * GIB), 819e9, 200e9, 1500e6),
         shapes=("1x1", "2x2", "2x4", *_SQUARES[1:]),
+        error=(0.86, 1.13),
     ),
     "v5p": Generation(
         *("v5p", 2, 1, 459e12, int(95.74 * GIB), 2765e9, 600e9, 1750e6),

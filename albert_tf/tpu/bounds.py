@@ -51,15 +51,16 @@ class StepTime(NamedTuple):
         memory: for the traffic with HBM at its bandwidth.
         network: for an all-reduce in which every chip uses the bandwidth of all its links.
         kernels: for custom kernels, by their schedules.
-        estimate: from the compiler's cycles, plus kernels and network; None if the clock is
-            unknown.
+        estimate: from the compiler's cycles, plus kernels and network.
+        likely: the range of the estimate, by how far it is off where steps are published.
     """
 
     compute: float
     memory: float
     network: float
     kernels: float
-    estimate: float | None
+    estimate: float
+    likely: tuple[float, float]
 
     @property
     def bound(self) -> float:
@@ -83,13 +84,16 @@ def step_time(compiled: Compiled, where: Slice) -> StepTime:
     # In an all-reduce, every chip sends all other parts once to be reduced and once as the result.
     sent = 2 * compiled.reduced_bytes * (where.chips - 1) / where.chips
     network = sent / data.network_bandwidth
-    kernels = compiled.kernel_cycles / data.clock if data.clock else 0.0
+    kernels = compiled.kernel_cycles / data.clock
+    estimate = compiled.cycles / data.clock + kernels + network
+    low, high = data.error
     return StepTime(
         compute=compiled.flops / data.peak_flops,
         memory=compiled.memory_bytes / data.memory_bandwidth,
         network=network,
         kernels=kernels,
-        estimate=compiled.cycles / data.clock + kernels + network if data.clock else None,
+        estimate=estimate,
+        likely=(low * estimate, high * estimate),
     )
 
 

@@ -8,15 +8,12 @@ from albert_tf.logs import counted
 from albert_tf.tpu.bounds import Compiled, StepTime, step_time
 from albert_tf.tpu.preflight_options import PreflightOptions
 
+_TIMES = f"{'bound, ms':>9}  {'by':7}  {'estimate, ms':>12}  {'likely, ms':>13}  {'days':>13}"
 COLUMNS = (
     f"{'micro-batch':>11}  {'remat':5}  {'HBM needed of GiB':>17}  {'fits':4}  {'TFLOP':>8}  "
-    f"{'GB moved':>8}  {'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}  "
-    f"{'kernels, ms':>11}  {'of peak':>7}"
+    f"{'GB moved':>8}  {_TIMES}  {'kernels, ms':>11}  {'of peak':>7}"
 )
-SLICE_COLUMNS = (
-    f"{'slice':12}  {'accelerator':13}  {'devices':>7}  {'micro-batch':>11}  "
-    f"{'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
-)
+SLICE_COLUMNS = f"{'slice':12}  {'accelerator':13}  {'devices':>7}  {'micro-batch':>11}  {_TIMES}"
 _DAY = 24 * 60 * 60
 
 
@@ -40,12 +37,13 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
 
 
 def _times(time: StepTime, steps: int) -> str:
-    bound, estimate = time.bound, time.estimate
-    known = (f"{1e3 * estimate:12.1f}", f"{steps * estimate / _DAY:6.2f}") if estimate else ("", "")
+    low, high = time.likely
+    likely = f"{1e3 * low:.1f}-{1e3 * high:.1f}"
+    days = f"{steps * low / _DAY:.2f}-{steps * high / _DAY:.2f}"
     return (
-        f"{1e3 * bound:9.1f}  {time.bound_by:7}  {steps * bound / _DAY:6.2f}  "
-        f"{known[0]:>12}  {known[1]:>6}"
-    ).rstrip()
+        f"{1e3 * time.bound:9.1f}  {time.bound_by:7}  {1e3 * time.estimate:12.1f}  "
+        f"{likely:>13}  {days:>13}"
+    )
 
 
 def row(
@@ -64,12 +62,11 @@ def row(
     if not compiled.fits:
         return f"{start}  no"
     time = step_time(compiled, where)
-    times = f"{_times(time, options.num_train_steps):55}"
-    part = f"{time.compute / time.estimate:7.0%}" if time.estimate else ""
     return (
         f"{start}  {'yes':4}  {compiled.flops / 1e12:8.3f}  {compiled.memory_bytes / 1e9:8.1f}  "
-        f"{times}  {1e3 * time.kernels:11.1f}  {part}"
-    ).rstrip()
+        f"{_times(time, options.num_train_steps)}  {1e3 * time.kernels:11.1f}  "
+        f"{time.compute / time.estimate:7.0%}"
+    )
 
 
 def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
@@ -91,16 +88,13 @@ def conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
     return lines
 
 
-def legend(options: PreflightOptions, where: Slice | None = None) -> list[str]:
+def legend() -> list[str]:
     """Return an explanation of the columns."""
-    lines = [
+    return [
         "TFLOP, GB moved: matrix products and HBM traffic of one step on one device. bound: lower "
         "bound of the step time, at the full rate of the limiting resource (by).",
         "estimate: the compiler's cycle count plus the network; without input, evaluation and "
-        "checkpoints.",
+        "checkpoints. likely, days: the estimate times what published steps take of theirs.",
         "kernels: part of the estimate for fused attention, by its schedule. of peak: TFLOP / "
         "estimate.",
     ]
-    if where and not where.data.clock:
-        lines[1] = f"No estimate is available: the clock rate of {where.generation} is unknown."
-    return lines

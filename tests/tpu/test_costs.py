@@ -8,7 +8,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.hardware.slices import GENERATIONS, GIB, known_slices, parse_slice
+from albert_tf.hardware.slices import GIB, known_slices, parse_slice
 from albert_tf.tpu.bounds import Compiled, for_share, out_of_memory, step_time
 from albert_tf.tpu.costs import KERNELS, program_costs
 
@@ -186,7 +186,7 @@ COMPILED = Compiled(
 )
 
 
-def test_step_time_on_v3(monkeypatch):
+def test_step_time_on_v3():
     time = step_time(COMPILED, parse_slice("v3:2x2"))
     # A core has half of a chip's 123 TFLOP/s and 900 GB/s; of 4 chips each sends 2 * 3/4.
     assert time[:3] == pytest.approx((1.0, 0.5, 1.5 * 82 / 328))
@@ -200,9 +200,7 @@ def test_step_time_on_v3(monkeypatch):
     fused = step_time(dataclasses.replace(COMPILED, kernel_cycles=94e6), parse_slice("v3:2x2"))
     assert fused.kernels == pytest.approx(0.1)
     assert fused.estimate == pytest.approx(time.estimate + 0.1)
-    unknown = parse_slice("v6e:2x2").data._replace(clock=None)
-    monkeypatch.setitem(GENERATIONS, "v6e", unknown)
-    assert step_time(COMPILED, parse_slice("v6e:2x2")).estimate is None
+    assert time.likely == pytest.approx((0.48 * time.estimate, 1.13 * time.estimate))
 
 
 def test_costs_of_another_share():

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from albert_tf.hardware.slices import GIB, parse_slice
+from albert_tf.hardware.slices import GENERATIONS, GIB, parse_slice
 from albert_tf.tpu.bounds import step_time
 from albert_tf.tpu.preflight import Compiler, check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
@@ -25,8 +25,31 @@ ROW = re.compile(
 ROWS = [found.groupdict() for found in ROW.finditer(PAGE)]
 
 
+PUBLISHED = re.compile(
+    r"^\| (?P<model>[^|]+) \| `(?P<generation>\w+):\w+` \| (?P<seconds>[\d.]+) "
+    r"\| (?P<estimate>[\d.]+) \| (?P<ratio>[\d.]+) \|$",
+    re.MULTILINE,
+)
+
+
 def test_the_page_has_a_table():
     assert len(ROWS) >= 10
+
+
+def test_ranges_are_those_of_published_steps():
+    ratios: dict[str, list[float]] = {}
+    for row in PUBLISHED.finditer(PAGE):
+        assert float(row["seconds"]) / float(row["estimate"]) == pytest.approx(
+            float(row["ratio"]), abs=0.01
+        )
+        if not row["model"].startswith("ALBERT"):
+            ratios.setdefault(row["generation"], []).append(float(row["ratio"]))
+    everything = [ratio for known in ratios.values() for ratio in known]
+    assert len(everything) >= 9
+    for name, generation in GENERATIONS.items():
+        known = ratios.get(name, [])
+        of = known if len(known) > 1 else everything
+        assert generation.error == (min(of), max(of)), name
 
 
 @pytest.mark.manual
