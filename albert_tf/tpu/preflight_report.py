@@ -94,7 +94,7 @@ def legend() -> list[str]:
         "TFLOP, GB moved: matrix products and HBM traffic of one step on one device. bound: lower "
         "bound of the step time, at the full rate of the limiting resource (by).",
         "estimate: the compiler's cycle count plus the network; without input, evaluation and "
-        "checkpoints. likely, days: the estimate times what published steps take of theirs.",
+        "checkpoints. likely, days: scaled by how published steps compare with their estimates.",
         "kernels: part of the estimate for fused attention, by its schedule. of peak: TFLOP / "
         "estimate.",
     ]
