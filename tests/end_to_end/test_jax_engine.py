@@ -23,6 +23,8 @@ pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extr
 pytestmark = pytest.mark.integration
 
 LAST = 24
+# A schedule whose rate does not depend on the number of steps.
+MUON = ("--optimizer=muon", "--bias_correction", "--schedule=wsd")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def run(start):
 def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
     """Return the folder of a run that was not interrupted, with evaluations."""
     folder = tmp_path_factory.mktemp("jax") / "undisturbed"
-    output, errors = run(*project.pretrain_words(folder, *flags()))
+    output, errors = run(*project.pretrain_words(folder, *flags(), *MUON))
     assert output.startswith("JAX "), output
     assert [line for line in errors.splitlines() if "--learning_rate" not in line] == []
     return folder
@@ -79,7 +81,7 @@ def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
 def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, step: int = LAST) -> None:
     found, expected = values(folder, step), values(other, step)
     assert found.keys() == expected.keys()
-    assert len(found) > 90
+    assert len(found) > 70
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
@@ -93,7 +95,7 @@ def wait_for(process: subprocess.Popen, seen, *arguments) -> None:
 
 def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, tmp_path):
     folder = tmp_path / "out"
-    words = project.pretrain_words(folder, *flags())
+    words = project.pretrain_words(folder, *flags(), *MUON)
     process = start(*words)
     wait_for(process, (folder / "checkpoints.json").exists)
     process.kill()
@@ -102,6 +104,8 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
     output, _ = run(*words)
     assert f"resuming from {folder}/model.ckpt-" in output
     assert_same_bits(folder, undisturbed)
+    moments = [sum(name.endswith(kind) for name in values(folder)) for kind in ("adam_m", "adam_v")]
+    assert moments[0] > moments[1] > 0
     assert results_of(folder) == results_of(undisturbed)
     same = ("evaluations.jsonl", "filled_masks.jsonl", "data_order.json", "training_data.json")
     for name in same:

@@ -112,45 +112,29 @@ def test_xla_gives_the_same_results(project, pretrained, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_killed_and_started_again_it_ends_with_the_same_weights(project, pretrained, tmp_path):
-    """To the last variable; with a SIGTERM before the kill in test_stopping.py."""
-    folder = tmp_path / "killed"
-    process = start(*project.pretrain_words(folder, "--do_train"))
+def test_killed_and_started_again_it_ends_with_the_same_weights(project, tmp_path):
+    """With Muon, to the last variable; with LAMB and a SIGTERM in test_stopping.py."""
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
+    # A schedule whose rate does not depend on the number of steps.
+    flags = ("--do_train", "--optimizer=muon", "--bias_correction", "--schedule=wsd")
+    call(*project.pretrain_words(undisturbed, *flags))
+    process = start(*project.pretrain_words(folder, *flags))
     while not (folder / "model.ckpt-6.index").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert "resuming from" in call(*project.pretrain_words(folder, "--do_train"))
-    expected, actual = variables(pretrained), variables(folder)
+    assert "resuming from" in call(*project.pretrain_words(folder, *flags))
+    expected, actual = variables(undisturbed), variables(folder)
     assert expected.keys() == actual.keys()
+    moments = [sum(moment in name for name in expected) for moment in ("adam_m", "adam_v")]
+    assert moments[0] > moments[1] > 0
     for name, value in expected.items():
         np.testing.assert_array_equal(actual[name], value, err_msg=name)
     steps = [
         json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()
     ]
     assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["tensorflow", "jax"])
-def test_muon_resumes_with_the_same_bits(project, tmp_path, engine):
-    flags = ("--do_train", "--optimizer=muon", "--bias_correction", f"--engine={engine}")
-    flags += ("--schedule=wsd",)  # whose rate does not depend on the number of steps
-    undisturbed, resumed = tmp_path / "undisturbed", tmp_path / "resumed"
-    train = call if engine == "tensorflow" else lambda *words: run(*words)[0]
-    train(*project.pretrain_words(undisturbed, *flags))
-    shutil.copytree(undisturbed, resumed)
-    checkpoints = TENSORFLOW if engine == "tensorflow" else ORBAX
-    checkpoints.list_only(str(resumed / "model.ckpt-12"))
-    output = train(*project.pretrain_words(resumed, *flags))
-    assert f"resuming from {resumed}/model.ckpt-12" in output
-    expected, actual = variables(undisturbed), variables(resumed)
-    assert expected.keys() == actual.keys()
-    moments = [sum(moment in name for name in expected) for moment in ("adam_m", "adam_v")]
-    assert moments[0] > moments[1] > 0
-    for name, value in expected.items():
-        np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
 @pytest.fixture
