@@ -78,10 +78,10 @@ def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
     return {name: tensor.read() for name, tensor in tensors.items()}
 
 
-def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, step: int = LAST) -> None:
-    found, expected = values(folder, step), values(other, step)
+def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, at_least: int) -> None:
+    found, expected = values(folder, LAST), values(other, LAST)
     assert found.keys() == expected.keys()
-    assert len(found) > 70
+    assert len(found) > at_least
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
@@ -103,7 +103,7 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
     assert process.returncode == -signal.SIGKILL
     output, _ = run(*words)
     assert f"resuming from {folder}/model.ckpt-" in output
-    assert_same_bits(folder, undisturbed)
+    assert_same_bits(folder, undisturbed, at_least=70)
     moments = [sum(name.endswith(kind) for name in values(folder)) for kind in ("adam_m", "adam_v")]
     assert moments[0] > moments[1] > 0
     assert results_of(folder) == results_of(undisturbed)
@@ -184,4 +184,4 @@ def test_two_processes_train_as_one_device_and_survive_a_kill(
     for code, output, errors in Processes(start, words(folder)).end():
         assert code == 0, f"{output}\n{errors}"
         assert f"resuming from {folder}/model.ckpt-" in output
-    assert_same_bits(folder, tmp_path / "two")
+    assert_same_bits(folder, tmp_path / "two", at_least=90)
