@@ -75,7 +75,10 @@ test-rest: JOBS := 3
 test-rest: $(VENV)/.tested
 	$(PYTEST) -m 'slow and not manual'
 
+# The last part has the TPU compiler compile every step of a table of docs/howto/preflight.md, which
+# takes twenty minutes.
 test-all: test test-rest
+	$(PYTEST) -m manual tests/tpu/test_documented_estimates.py
 
 # How fast everything is, next to other libraries; hours. make bench ONLY=startup,scaling runs just
 # these parts, BOOKS=DIR makes training data of the .txt files of a folder.

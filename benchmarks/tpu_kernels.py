@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from albert_tf.children import run_child
+from albert_tf.engines.jax.tpu_attention import HEADS_TOGETHER
 from albert_tf.errors import InputError
 from albert_tf.hardware.slices import GENERATIONS, Slice
 from albert_tf.options import command, option
@@ -84,7 +85,7 @@ def compile_kernels(generation: str, head_size: int) -> None:
 
 
 def bundles(generation: str, head_size: int) -> dict[str, int]:
-    """Return the number of bundles in each kernel's schedule."""
+    """Return the number of bundles for a head in each kernel's schedule."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = (
             f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
@@ -93,7 +94,12 @@ def bundles(generation: str, head_size: int) -> dict[str, int]:
         if error := compile_in_child(generation, head_size, arguments):
             raise InputError(f"{generation}: {error}")
         files = pathlib.Path(folder).glob("*schedule-analysis_final_bundles.txt")
-        return numbers_in(files, SCHEDULE, KERNELS)
+        found = numbers_in(files, SCHEDULE, KERNELS)
+    # Splash attention computes a single head.
+    return {
+        name: count if name.startswith("splash") else round(count / HEADS_TOGETHER)
+        for name, count in found.items()
+    }
 
 
 def cycles(generation: str, head_size: int) -> dict[str, int]:

@@ -50,7 +50,7 @@ class Kernel(NamedTuple):
         products: matrix products that it stands for, each of 2 * batch * heads * length^2 *
             head_size operations.
         bundles: generation -> bundles in the schedule of a core for the scores of 512 queries and
-            512 keys, with a head of 64. A head of 128 takes up to 24 % more.
+            512 keys, with a head of 64. A head of 128 takes up to 56 % more.
     """
 
     products: int
@@ -67,10 +67,10 @@ CYCLES_PER_BUNDLE = 1.3
 
 # By a part of the kernel's name.
 KERNELS = {
-    "short_attention_forward": _kernel(2, 1999, 1369, 1411, 926, 935),
-    "short_attention_backward": _kernel(4, 3950, 2526, 2683, 1839, 1695),
-    "dropout_attention_forward": _kernel(2, 4494, 2519, 2548, 2064, 2033),
-    "dropout_attention_backward": _kernel(4, 6375, 3650, 3820, 2976, 2956),
+    "short_attention_forward": _kernel(2, 1688, 1067, 1098, 832, 773),
+    "short_attention_backward": _kernel(4, 2424, 1677, 1728, 1048, 972),
+    "dropout_attention_forward": _kernel(2, 4036, 2313, 2272, 2037, 1980),
+    "dropout_attention_backward": _kernel(4, 4827, 2904, 2958, 2207, 2137),
     "splash_mha_fwd": _kernel(2, 3310, 2201, 2349, 1512, 1534),
     "splash_mha_dkv": _kernel(4, 4083, 3024, 3446, 2035, 2048),
 }

@@ -9,6 +9,7 @@ which the versions of the extra `tpu` see to.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -25,15 +26,51 @@ jax.config.update("jax_platforms", "cpu")
 _JAX_KERNELS = create_kernels("plain", "tpu")
 
 
+_convert = functools.partial(
+    jax2tf.convert,
+    native_serialization_platforms=("tpu",),
+    # The preflight builds the program of a TPU on a CPU.
+    native_serialization_disabled_checks=(jax2tf.DisabledSafetyCheck.platform(),),
+)
+
+
 def _on_tensors(function: Callable) -> Callable:
     """Return a function of JAX arrays as one of tensors and variables."""
-    converted = jax2tf.convert(
-        function,
-        native_serialization_platforms=("tpu",),
-        # The preflight builds the program of a TPU on a CPU.
-        native_serialization_disabled_checks=(jax2tf.DisabledSafetyCheck.platform(),),
-    )
+    converted = _convert(function)
     return lambda *inputs: converted(*(tf.convert_to_tensor(each) for each in inputs))
+
+
+def _keeping_residuals(function: Callable, differentiated: int) -> Callable:
+    """As `_on_tensors`, for a function whose backward pass would otherwise compute it again.
+
+    XLA removes a second computation of what it knows, but not a second call of a custom kernel.
+
+    Args:
+        function: of JAX arrays.
+        differentiated: how many of its arguments have gradients, the first ones.
+    """
+    pullback_tree = None
+
+    def forward(*inputs):
+        nonlocal pullback_tree
+        output, pullback = jax.vjp(function, *inputs)
+        residuals, pullback_tree = jax.tree.flatten(pullback)
+        return output, residuals
+
+    def backward(residuals, upstream):
+        return jax.tree.unflatten(pullback_tree, residuals)(upstream)[:differentiated]
+
+    @tf.custom_gradient
+    def on_tensors(*inputs):
+        output, residuals = _convert(forward, with_gradient=False)(*inputs)
+
+        def gradient(upstream):
+            gradients = _convert(backward, with_gradient=False)(residuals, upstream)
+            return (*gradients, *[None] * (len(inputs) - differentiated))
+
+        return output, gradient
+
+    return on_tensors
 
 
 def _project_heads(hidden, kernel, bias, heads):
@@ -54,14 +91,14 @@ def _attention(query, key, value, attention_mask, dropout=None):
     if not tpu_attention_applies(query.shape, key.shape, dropout):
         return dot_product_attention(query, key, value, attention_mask, dropout)
     if dropout is None:
-        return _on_tensors(tpu_attention)(query, key, value, attention_mask)
+        return _keeping_residuals(tpu_attention, 3)(query, key, value, attention_mask)
 
     def attend(query, key, value, attention_mask, seed):
         drawn = dataclasses.replace(dropout, seed=seed)
         return tpu_attention(query, key, value, attention_mask, drawn)
 
     seed = tf.cast(dropout.seed, tf.uint32)
-    return _on_tensors(attend)(query, key, value, attention_mask, seed)
+    return _keeping_residuals(attend, 3)(query, key, value, attention_mask, seed)
 
 
 TPU_KERNELS = dataclasses.replace(

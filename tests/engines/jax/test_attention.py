@@ -38,9 +38,9 @@ def plain(query, key, value, attention_mask, kept=1.0):
     return jnp.einsum("bhqs,bhsk->bhqk", weights, value)
 
 
-def inputs(length, head_size, dtype="float32", count=3):
+def inputs(length, head_size, dtype="float32", count=3, heads=HEADS):
     generator = np.random.default_rng(0)
-    shape = (BATCH, HEADS, length, head_size)
+    shape = (BATCH, heads, length, head_size)
     return [jnp.asarray(generator.normal(size=shape), dtype) for _ in range(count)]
 
 
@@ -68,9 +68,11 @@ def fused(*arguments):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("padding", ["none", "at the end", "in the middle", "all but one"])
-@pytest.mark.parametrize(("length", "head_size"), [(128, 64), *slow((384, 16), (640, 16))])
-def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size):
-    *tensors, upstream = inputs(length, head_size, count=4)
+@pytest.mark.parametrize(
+    ("length", "head_size", "heads"), [(128, 64, 2), *slow((384, 16, 3), (640, 16, 2))]
+)
+def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size, heads):
+    *tensors, upstream = inputs(length, head_size, count=4, heads=heads)
     mask = masks(padding, length)
     expected = output_and_gradients(plain, tensors, mask, upstream)
     for ours, theirs in zip(
@@ -90,19 +92,22 @@ def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
     def of_head(each):
         head, threshold = each
         drawn = tpu_attention.random_bytes((words[0], words[1]), head, length)
+        drawn = drawn.T
         return jnp.where(drawn < threshold.astype(jnp.int32), 0.0, 1 / (1 - rate))
 
     factors = jax.lax.map(of_head, (jnp.arange(heads, dtype=jnp.int32), below))
-    return factors.reshape(-1, HEADS, length, length)
+    return factors.reshape(BATCH, -1, length, length)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("length", "head_size"), [(128, 64), *slow((384, 16), (512, 8))])
-def test_dropout_is_that_of_plain_attention_with_the_same_mask(length, head_size):
-    *tensors, upstream = inputs(length, head_size, count=4)
+@pytest.mark.parametrize(
+    ("length", "head_size", "heads"), [(128, 64, 4), *slow((384, 16, 3), (512, 8, 2))]
+)
+def test_dropout_is_that_of_plain_attention_with_the_same_mask(length, head_size, heads):
+    *tensors, upstream = inputs(length, head_size, count=4, heads=heads)
     mask, rate = masks("in the middle", length), 0.1
     dropout = WeightDropout(rate, jnp.asarray(SEED), PLAIN_KERNELS)
-    kept = kept_by_the_kernel(rate, length)
+    kept = kept_by_the_kernel(rate, length, heads=BATCH * heads)
     expected = output_and_gradients(lambda *each: plain(*each, kept=kept), tensors, mask, upstream)
     ours = output_and_gradients(lambda *each: fused(*each, dropout), tensors, mask, upstream)
     for one, other in zip(ours, expected, strict=True):
