@@ -140,7 +140,7 @@ def _scores(query, key, masked):
     return _product(jnp.concatenate([key, masked]), jnp.concatenate([query, ones]), (0, 0))
 
 
-def _forward_kernel(scalars, query, key, value, masked, context, sums, *, heads: int, rate: float):
+def _forward_kernel(scalars, masked, query, key, value, context, sums, *, heads: int, rate: float):
     together, _, length = query.shape
     for part in range(together):
         scores = _scores(query[part], key[part], masked[...])
@@ -155,7 +155,7 @@ def _forward_kernel(scalars, query, key, value, masked, context, sums, *, heads:
 
 
 def _backward_kernel(
-    scalars, query, key, value, masked, context, sums, upstream, *gradients, heads: int, rate: float
+    scalars, masked, query, key, value, context, sums, upstream, *gradients, heads: int, rate: float
 ):
     query_gradient, key_gradient, value_gradient = gradients
     dtype = query.dtype
@@ -177,15 +177,15 @@ def _backward_kernel(
         key_gradient[part] = _product(query[part], along, (1, 1), dtype)
 
 
-def _call(kernel, direction: str, scalars, tensors, masked, results, rate: float, interpret: bool):
+def _call(kernel, direction: str, scalars, masked, tensors, results, rate: float, interpret: bool):
     """Run a kernel for the heads of each sequence.
 
     Args:
         kernel: as above.
         direction: in its name.
         scalars: int32, kept where a kernel reads single numbers.
-        tensors: query, key and value, and what else it reads, `[batch, heads, rows, seq]`.
         masked: `[batch, 1, seq]`.
+        tensors: query and all else that it reads, `[batch, heads, rows, seq]`.
         results: arrays like those that it returns.
         rate: of dropout.
         interpret: whether it is interpreted.
@@ -196,7 +196,6 @@ def _call(kernel, direction: str, scalars, tensors, masked, results, rate: float
     def block(array):
         return pl.BlockSpec((None, together, array.shape[2], length), lambda b, h, *_: (b, h, 0, 0))
 
-    query, key, value, *others = tensors
     row = pl.BlockSpec((None, 1, length), lambda b, h, *_: (b, 0, 0))
     return pl.pallas_call(
         functools.partial(kernel, heads=heads, rate=rate),
@@ -204,13 +203,13 @@ def _call(kernel, direction: str, scalars, tensors, masked, results, rate: float
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1,
             grid=(batch, heads // together),
-            in_specs=[*map(block, (query, key, value)), row, *map(block, others)],
+            in_specs=[row, *map(block, tensors)],
             out_specs=[*map(block, results)],
         ),
         out_shape=[jax.ShapeDtypeStruct(each.shape, each.dtype) for each in results],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
         interpret=interpret,
-    )(scalars, query, key, value, masked, *others)
+    )(scalars, masked, *tensors)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
@@ -223,17 +222,15 @@ def _attention_forward(query, key, value, masked, scalars, rate, interpret):
     tensors = query, key, value
     sums = jax.ShapeDtypeStruct((batch, heads, 1, length), jnp.float32)
     context, sums = _call(
-        _forward_kernel, "forward", scalars, tensors, masked, (query, sums), rate, interpret
+        _forward_kernel, "forward", scalars, masked, tensors, (query, sums), rate, interpret
     )
-    return context, (scalars, (*tensors, context, sums), masked)
+    return context, (scalars, masked, (*tensors, context, sums))
 
 
 def _attention_backward(rate, interpret, saved, upstream):
-    scalars, tensors, masked = saved
-    gradients = _call(
-        _backward_kernel, "backward", scalars, (*tensors, upstream), masked, tensors[:3], rate,
-        interpret,
-    )  # fmt: skip
+    scalars, masked, tensors = saved
+    read, results = (*tensors, upstream), tensors[:3]
+    gradients = _call(_backward_kernel, "backward", scalars, masked, read, results, rate, interpret)
     return *gradients, None, None
 
 
