@@ -19,7 +19,7 @@ PAPER = {1: 52.9, 3: 71.2, 6: 77.2, 12: 81.5, 24: 82.1, 48: 81.8}
 
 
 def variants(scale):
-    depths = scale.at((1, 2, 4, 8), tuple(PAPER)[:5], tuple(PAPER))
+    depths = scale.at((1, 2, 3, 6), tuple(PAPER)[:5], tuple(PAPER))
     names = {layers: counted(layers, "layer") for layers in depths}
     return [
         Variant(

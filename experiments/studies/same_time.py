@@ -16,7 +16,12 @@ def variants(scale):
     # In the paper, ALBERT is four times as wide as BERT, and half as deep.
     layers = scale.config.num_hidden_layers
     bert = scale.at(
-        {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2 * layers},
+        {
+            "hidden_size": 64,
+            "num_attention_heads": 2,
+            "num_hidden_layers": 2 * layers,
+            "initializer_range": 64**-0.5,
+        },
         {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 2 * layers},
         {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24},
     )

@@ -31,23 +31,28 @@ NAMES = {"all": "all", "attention": "attention", "ffn": "feed-forward", "none": 
 
 
 def variants(scale):
-    large, small = scale.at((64, 32), (768, 128), (768, 128))
+    large, small = scale.at((128, 64), (768, 128), (768, 128))
+    layers = scale.at(4, 12, 12)
     rows = [
         Variant(
             f"E = {size}, {NAMES[sharing]}",
-            model={"embedding_size": size, "parameter_sharing": sharing},
+            model={
+                "embedding_size": size,
+                "parameter_sharing": sharing,
+                "num_hidden_layers": layers,
+            },
             paper={"model": f"E = {e}", "parameters": parameters, "Avg": average},
         )
         for size, (e, table) in zip((large, small), PAPER.items(), strict=True)
         for sharing, (parameters, average) in table.items()
     ]
     # Section 4.5 mentions groups of layers, without numbers.
-    layers = scale.config.num_hidden_layers
     groups = Variant(
         f"E = {small}, all in {layers // 2} groups",
         model={
             "embedding_size": small,
             "parameter_sharing": None,
+            "num_hidden_layers": layers,
             "num_hidden_groups": layers // 2,
         },
     )

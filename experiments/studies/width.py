@@ -16,7 +16,7 @@ PAPER = {1024: ("18M", 71.2), 2048: ("60M", 74.6), 4096: ("225M", 76.3), 6144: (
 
 
 def variants(scale):
-    widths = scale.at((32, 64, 128, 192), (256, 512, 768, 1024), tuple(PAPER))
+    widths = scale.at((64, 96, 128, 192), (256, 512, 768, 1024), tuple(PAPER))
     heads = scale.config.hidden_size // scale.config.num_attention_heads
     return [
         Variant(
@@ -26,6 +26,7 @@ def variants(scale):
                 "intermediate_size": 4 * width,
                 "num_attention_heads": width // heads,
                 "num_hidden_layers": 3,
+                **scale.at({"initializer_range": width**-0.5}, {}, {}),
             },
             paper={"model": f"H = {theirs}", "parameters": parameters, "Avg": average},
         )
