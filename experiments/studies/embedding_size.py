@@ -53,8 +53,8 @@ With and without sharing, wider embeddings are better, in masked tokens and in t
 paper, nothing is gained beyond E = 128 with shared layers. A reason may be the scale: E = 128 is a
 sixth of H there, and all of H here. With shared layers, doubling E gains 4.7, 2.7 and 0.8 points.
 
-Sharing its two layers costs a model at most 0.3 points, within the spread of the seeds, and
-sentence order does not depend on E.
+Sharing its two layers costs a model at most 0.3 points, which is more than the spread of the seeds
+with E = 128 alone. Sentence order does not depend on E by more than that spread.
 
 Every run has left the [plateau](results.md#the-plateau), at 14 to 15 % of the masked tokens. Those
 with E = 16 do so last, each seed at a different step: they end at 19.3 to 22.3 %.
