@@ -31,6 +31,9 @@ from albert_tf.tpu.preflight import Compiler, check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
 from benchmarks.tpu_kernels import SCHEDULE, numbers_in
 
+# Weights are gathered before a product; by default, some products are computed in parts as they
+# arrive, which recipes for v6e turn off with this.
+_WHOLE_PRODUCTS = "--xla_jf_spmd_threshold_for_windowed_einsum_mib=1000000"
 # JAX's splash attention with a head of keys and several of queries, by a part of their names.
 SPLASH = ("splash_mqa_fwd", "splash_mqa_dkv", "splash_mqa_dq")
 
@@ -68,14 +71,18 @@ def _bert(config: str, batch: int, micro: int, engine: str, **flags: Any) -> dic
 
 _MLPERF = "github.com/mlcommons/training_results_v0.7, Google's logs"
 _MAXTEXT = "github.com/AI-Hypercomputer/maxtext, README of 2023"
+# Published as operations a second; a step has 6 for a weight and token, and those of attention,
+# half of the products of all queries and keys (`calculate_training_tflops` of that version).
+_MAXTEXT_V5P = "github.com/AI-Hypercomputer/maxtext, configs/v5p/README.md of 2023"
 _RECIPES = "github.com/AI-Hypercomputer/tpu-recipes"
 _CHAT = {
     "layers": 8, "width": 1024, "heads": 4, "key_heads": 1, "head_size": 256, "inner": 3072,
     "vocab": 32768, "gated": True, "tied": False, "batch": 64, "micro": 4, "length": 2048,
-    "remat": False, "block": 1024, "weights": "bfloat16", "loss_chunks": 8,
+    "kept": None, "block": 1024, "weights": "bfloat16", "loss_chunks": 8,
 }  # fmt: skip
+_PRODUCTS = ("query", "key", "value", "output", "inner", "outer")
 _DENSE = {
-    "head_size": 256, "vocab": 32768, "gated": False, "tied": True, "length": 2048, "remat": True,
+    "head_size": 256, "vocab": 32768, "gated": False, "tied": True, "length": 2048, "kept": (),
     "block": 512,
 }  # fmt: skip
 
@@ -115,10 +122,34 @@ ROWS = (
         _MAXTEXT,
     ),
     Row(
+        "decoder of 32 B",
+        "v5p:4x4x4",
+        _dense(32, 10240, 32, 32768, 8, kept=_PRODUCTS),
+        9.916,
+        _MAXTEXT_V5P,
+    ),
+    Row(
+        "decoder of 64 B",
+        "v5p:4x4x4",
+        _dense(64, 10240, 32, 32768, 4, kept=_PRODUCTS),
+        10.02,
+        _MAXTEXT_V5P,
+    ),
+    Row(
+        "Llama 3.1, 8 B",
+        "v6e:4x8",
+        _dense(32, 4096, 32, 14336, 3, key_heads=8, head_size=128, vocab=128256, gated=True,
+               tied=False, length=8192, block=1024, loss_chunks=8,
+               kept=("query", "key", "value")),
+        3.495,
+        _RECIPES,
+    ),
+    Row(
         "Llama 3.1, 70 B",
         "tpu7x:4x4x4",
         _dense(80, 8192, 64, 28672, 2, key_heads=8, head_size=128, vocab=128256, gated=True,
-               tied=False, length=8192),
+               tied=False, length=8192, block=2048,
+               kept=("query", "key", "value", "context")),
         12.20,
         _RECIPES,
     ),
@@ -137,7 +168,8 @@ def estimate(row: Row) -> float:
     where = parse_slice(row.topology)
     if "layers" in row.model:
         kernels = kernel_bundles(where.generation, row.model) if row.model["block"] else {}
-        return json.loads(_child(f"compile_decoder({row.topology!r}, {row.model}, {kernels})"))
+        call = f"compile_decoder({row.topology!r}, {row.model}, {kernels})"
+        return json.loads(_child(call, LIBTPU_INIT_ARGS=_WHOLE_PRODUCTS))
     options = PreflightOptions(topology=row.topology, **row.model)
     batch, micro = options.train_batch_size, options.micro_batch_size
     compiled = Compiler(options).compile(where, batch, micro, False)

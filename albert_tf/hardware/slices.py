@@ -30,7 +30,7 @@ class Generation(NamedTuple):
         settings: arguments of `get_topology_desc` in addition to the name.
         error: the fastest and the slowest published step of other people's models, divided by the
             preflight's estimate of it (docs/howto/preflight.md); of all generations where fewer
-            than two are known.
+            than three are known.
     """
 
     accelerator: str
@@ -68,7 +68,6 @@ GENERATIONS: dict[str, Generation] = {
         *("v4", 2, 1, 275e12, int(30.75 * GIB), 1200e9, 300e9, 1050e6),
         shapes=_CUBES,
         settings={"chip_config_name": "megacore"},  # two cores act as one device
-        error=(0.48, 0.97),
     ),
     "v5e": Generation(
         *("v5litepod", 1, 1, 197e12, int(15.75 * GIB), 819e9, 200e9, 1500e6),

@@ -2,8 +2,8 @@
 
 It stands for MaxText's dense models and similar ones in `benchmarks.tpu_calibration`, which
 compiles its training step and compares the estimate with the published time. Nothing is ever
-computed. Products are bfloat16. Layers that are recomputed in the backward pass are a loop, others
-follow one another. Optimizer: AdamW.
+computed. Products are bfloat16. Layers of which a part is recomputed in the backward pass are a
+loop, others follow one another. Optimizer: AdamW.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -37,7 +38,8 @@ class Decoder:
         batch: sequences in a step of a device.
         micro: sequences in a micro-batch.
         length: tokens in a sequence.
-        remat: whether a layer is recomputed in the backward pass.
+        kept: matrices of a layer whose products are kept for the backward pass, which recomputes
+            the rest from them, and "context" for what splash attention keeps; None for everything.
         block: queries and keys of a block of JAX's splash attention; None for plain attention.
         weights: dtype of weights and moments.
         loss_chunks: parts of a sequence whose logits are computed one after the other.
@@ -55,7 +57,7 @@ class Decoder:
     batch: int
     micro: int
     length: int
-    remat: bool
+    kept: tuple[str, ...] | None
     block: int | None
     weights: str = "float32"
     loss_chunks: int = 1
@@ -117,6 +119,7 @@ def _attention(query, key, value, block: int | None, mesh: Mesh):
         kernel = splash_attention.make_splash_mqa_single_device(
             splash_attention.MultiHeadMask([mask] * query.shape[1]),
             block_sizes=splash_attention.BlockSizes(*(block,) * 8),
+            residual_checkpoint_name="context",
         )
         spec = PartitionSpec(AXIS)
         attend = jax.shard_map(
@@ -137,9 +140,8 @@ def _loss(model: Decoder, mesh: Mesh, weights: dict[str, jax.Array], tokens):
     by_sequence = NamedSharding(mesh, PartitionSpec(AXIS))
     hidden = jax.lax.with_sharding_constraint(compute["embeddings"][tokens], by_sequence)
 
-    def heads_of(x, matrix):
-        split = (x @ matrix).reshape(*x.shape[:2], -1, model.head_size)
-        return jnp.swapaxes(split, 1, 2)
+    def split(x):
+        return jnp.swapaxes(x.reshape(*x.shape[:2], -1, model.head_size), 1, 2)
 
     def layer(hidden, weights):
         # So are their gradients.
@@ -147,20 +149,24 @@ def _loss(model: Decoder, mesh: Mesh, weights: dict[str, jax.Array], tokens):
             name: jax.lax.with_sharding_constraint(value, _sharding(name, value.shape, mesh))
             for name, value in weights.items()
         }
+
+        def product(x, name):
+            return checkpoint_name(x @ weights[name], name)
+
         x = _norm(hidden, weights["attention_norm"])
-        query, key, value = (heads_of(x, weights[name]) for name in ("query", "key", "value"))
+        query, key, value = (split(product(x, name)) for name in ("query", "key", "value"))
         context = _attention(_rotate(query), _rotate(key), value, model.block, mesh)
         merged = jnp.swapaxes(context, 1, 2).reshape(*x.shape[:2], -1)
-        hidden = hidden + merged @ weights["output"]
+        hidden = hidden + product(merged, "output")
         x = _norm(hidden, weights["inner_norm"])
-        inner = jax.nn.relu(x @ weights["inner"])
-        if model.gated:
-            inner = jax.nn.silu(x @ weights["gate"]) * (x @ weights["inner"])
-        hidden += inner @ weights["outer"]
+        inner = product(x, "inner")
+        inner = jax.nn.silu(product(x, "gate")) * inner if model.gated else jax.nn.relu(inner)
+        hidden += product(inner, "outer")
         return jax.lax.with_sharding_constraint(hidden, by_sequence), None
 
-    if model.remat:
-        hidden, _ = jax.lax.scan(jax.checkpoint(layer), hidden, layers)
+    if model.kept is not None:
+        policy = jax.checkpoint_policies.save_only_these_names(*model.kept)
+        hidden, _ = jax.lax.scan(jax.checkpoint(layer, policy=policy), hidden, layers)
     else:
         rows = {name: jnp.unstack(value) for name, value in layers.items()}
         for number in range(model.layers):
