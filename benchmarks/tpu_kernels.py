@@ -1,10 +1,11 @@
-"""Schedules of the attention kernels on each TPU generation: `albert_tf.tpu.costs.KERNELS`.
+"""Schedules of the kernels on each TPU generation: `albert_tf.tpu.costs.KERNELS`.
 
     python -m benchmarks.tpu_kernels
 
 The TPU compiler, which needs no TPU, writes out the schedule of every kernel: its bundles of
-instructions, one a cycle. They are for the scores of 512 queries and 512 keys of one head, which a
-kernel computes in a pass, and include what happens once a kernel. For v5e, v5p and v6e, the
+instructions, one a cycle. They are for the scores of 512 queries and 512 keys of one head, or for
+512 tokens in the feed-forward network of base, which a kernel computes in a pass, and include what
+happens once a kernel. For v5e, v5p and v6e, the
 compiler also has a profile of a schedule, with the cycles in which a kernel waits for its own
 results; it knows no loops of splash attention, and no dropout on v5e. Waiting for memory is in
 neither. A cell has both, where both are known. Needs what the preflight needs, and a minute for a
@@ -34,6 +35,8 @@ from albert_tf.tpu.preflight import check_installed
 
 HEAD_SIZES = (64, 128)
 BATCH, HEADS = 4, 4
+# Of the feed-forward network; and blocks of tokens, of which the first waits for the matrices.
+WIDTH, INNER, BLOCKS = 768, 3072, 32
 SCHEDULE = re.compile(r"total scheduled bundles:\s*(\d+)")
 PROFILE = re.compile(r"estimated_cycles: (\d+)")
 # Numbers of tokens and dropout rates that lead to each kernel, forward and backward.
@@ -60,6 +63,7 @@ def compile_kernels(generation: str, head_size: int) -> None:
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+    from albert_tf.engines.jax import tpu_feed_forward
     from albert_tf.engines.jax.attention import tpu_attention
     from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
 
@@ -83,9 +87,20 @@ def compile_kernels(generation: str, head_size: int) -> None:
         mask, seed = shape(BATCH, length, dtype=jnp.int32), shape(2, dtype=jnp.uint32)
         jax.jit(gradients).lower(*tensors, mask, seed).compile()
 
+    if generation in tpu_feed_forward.MEMORY:
+
+        def network_gradients(upstream, *network):
+            fed, pullback = jax.vjp(tpu_feed_forward.feed_forward, *network)
+            return fed, pullback(upstream)
+
+        tokens = shape(BLOCKS * tpu_feed_forward.BLOCK, WIDTH, dtype=jnp.bfloat16)
+        sizes = (WIDTH, INNER), (INNER,), (INNER, WIDTH)
+        network = [tokens, *(shape(*each, dtype=jnp.bfloat16) for each in sizes)]
+        jax.jit(network_gradients).lower(tokens, *network).compile()
+
 
 def bundles(generation: str, head_size: int) -> dict[str, int]:
-    """Return the number of bundles for a head in each kernel's schedule."""
+    """Return the number of bundles in each kernel's schedule, for a head or for 512 tokens."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = (
             f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
@@ -95,24 +110,27 @@ def bundles(generation: str, head_size: int) -> dict[str, int]:
             raise InputError(f"{generation}: {error}")
         files = pathlib.Path(folder).glob("*schedule-analysis_final_bundles.txt")
         found = numbers_in(files, SCHEDULE, KERNELS)
-    # Splash attention computes a single head.
+    # Our own attention computes more than one head.
     return {
-        name: count if name.startswith("splash") else round(count / HEADS_TOGETHER)
+        name: round(count / HEADS_TOGETHER) if "_attention_" in name else count
         for name, count in found.items()
     }
 
 
 def cycles(generation: str, head_size: int) -> dict[str, int]:
-    """Return the cycles for as many scores, of kernels for which the compiler has a profile.
+    """Return the cycles for as much, of kernels for which the compiler has a profile.
 
     It profiles all blocks of a kernel, and ends the process at one that it does not know.
     """
     with tempfile.TemporaryDirectory() as folder:
         compile_in_child(generation, head_size, f"--xla_jf_dump_static_llo_profile_to={folder}")
         data = GENERATIONS[generation]
-        blocks = BATCH * HEADS * data.devices / data.cores
-        found = numbers_in(pathlib.Path(folder).glob("*attention*"), PROFILE, KERNELS)
-        return {name: round(count / blocks) for name, count in found.items()}
+        heads = BATCH * HEADS * data.devices / data.cores
+        found = numbers_in(pathlib.Path(folder).iterdir(), PROFILE, KERNELS)
+        return {
+            name: round(count / (BLOCKS if name.startswith("feed_forward") else heads))
+            for name, count in found.items()
+        }
 
 
 def compile_in_child(generation: str, head_size: int, arguments: str) -> str | None:

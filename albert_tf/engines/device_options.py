@@ -68,8 +68,9 @@ class DeviceOptions:
 
     attention: str = option(
         "auto",
-        "plain; fused, which never writes the scores to memory, by a kernel of the TPU (v4 and "
-        "later) or, with --engine=jax, the GPU; or auto, fused where there is a kernel.",
+        "plain, without any kernels of our own; fused, which never writes the scores to memory, by "
+        "a kernel of the TPU (v4 and later) or, with --engine=jax, the GPU; or auto, fused where "
+        "there is a kernel.",
         choices=("auto", "plain", "fused"),
     )
     shard_optimizer_state: bool = option(

@@ -96,9 +96,14 @@ def local_tpu_peak_flops() -> float:
     return float(sum(chip.devices * chip.peak_flops for chip in chips))
 
 
+def tpu_generation(kind: str) -> str | None:
+    """Return the generation of what JAX calls `kind`; None if that is no TPU that is known."""
+    return _TPU_KINDS.get(kind)
+
+
 def tpu_peak_flops(kind: str) -> float | None:
     """Return the operations per second of a TPU that JAX calls `kind`; None if unknown."""
-    name = _TPU_KINDS.get(kind)
+    name = tpu_generation(kind)
     return GENERATIONS[name].peak_flops if name in GENERATIONS else None
 
 

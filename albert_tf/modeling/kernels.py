@@ -26,8 +26,9 @@ class Kernels:
     Attributes:
         gelu: `gelu(x, bias)`, the tanh-approximated GELU of `x + bias`. `x` is `[..., width]`,
             `bias` `[width]`; the result has the shape and dtype of `x`.
-        gelu_product: `gelu_product(x, bias, kernel)`, the matrix product of `gelu(x, bias)` and
-            `kernel` `[width, outputs]`: `[..., outputs]`.
+        feed_forward: `feed_forward(hidden, kernel, bias, output_kernel)`, the matrix product of
+            `gelu(hidden @ kernel, bias)` and `output_kernel` `[inner, outputs]`; `hidden` is
+            `[..., width]`, `kernel` `[width, inner]`, `bias` `[inner]`: `[..., outputs]`.
         add_norm: `add_norm(x, bias, residual, scale, offset)`, layer normalization of
             `x + bias + residual` over the last axis, times `scale`, plus `offset`. `x` and
             `residual` are `[..., width]`, the others `[width]`; the result has the dtype of `x`.
@@ -51,7 +52,7 @@ class Kernels:
     """
 
     gelu: Callable
-    gelu_product: Callable
+    feed_forward: Callable
     add_norm: Callable
     attention: Mapping[str, Callable]
     project_heads: Callable
@@ -99,8 +100,8 @@ def _gelu(x, bias):
     return ops.gelu(x + bias, approximate=True)
 
 
-def _gelu_product(x, bias, kernel):
-    return ops.matmul(_gelu(x, bias), kernel)
+def _feed_forward(hidden, kernel, bias, output_kernel):
+    return ops.matmul(_gelu(ops.matmul(hidden, kernel), bias), output_kernel)
 
 
 def _add_norm(x, bias, residual, scale, offset):
@@ -144,7 +145,7 @@ def is_correct(logits, labels):
 
 PLAIN_KERNELS = Kernels(
     gelu=_gelu,
-    gelu_product=_gelu_product,
+    feed_forward=_feed_forward,
     add_norm=_add_norm,
     attention=ATTENTION,
     project_heads=_project_heads,

@@ -176,11 +176,11 @@ class TransformerBlock(keras.layers.Layer):
 
     def _feed_forward(self, hidden, kernels: Kernels):
         """Compute the feed-forward network without its last bias, which `_add_norm` adds."""
-        inner = ops.matmul(hidden, self.intermediate.kernel)
+        kernel, bias = self.intermediate.kernel, self.intermediate.bias
         if self.config.hidden_act == "gelu":
-            return kernels.gelu_product(inner, self.intermediate.bias, self.ffn_output.kernel)
-        activated = activation(self.config.hidden_act, inner, self.intermediate.bias, kernels)
-        return ops.matmul(activated, self.ffn_output.kernel)
+            return kernels.feed_forward(hidden, kernel, bias, self.ffn_output.kernel)
+        inner = activation(self.config.hidden_act, ops.matmul(hidden, kernel), bias, kernels)
+        return ops.matmul(inner, self.ffn_output.kernel)
 
     def _add_norm(self, product, bias, residual, norm, seed, site: int, kernels: Kernels):
         """Compute LayerNorm(dropout(product + bias) + residual)."""

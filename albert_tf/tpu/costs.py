@@ -4,9 +4,9 @@ XLA's own totals count the body of a loop once and include data that stays on th
 is counted as often as it runs, and only data that is read from or written to HBM is counted.
 
 The compiler does not estimate custom kernels. They count as the operations of the matrix products
-that they stand for (of plain attention: 2 forward and 4 backward), as the cycles of their schedule,
-which the compiler writes out when asked (`KERNELS`), and with the traffic of any other instruction.
-A schedule starts a bundle of instructions in every cycle in which it does not wait.
+that they stand for (2 forward and 4 backward), as the cycles of their schedule, which the compiler
+writes out when asked (`KERNELS`), and with the traffic of any other instruction. A schedule starts
+a bundle of instructions in every cycle in which it does not wait.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ class Costs(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A custom kernel of attention.
+    """A custom kernel of attention, or of the feed-forward network.
 
     Attributes:
         products: matrix products that it stands for, each of 2 * batch * heads * length^2 *
-            head_size operations.
+            head_size operations, or of 2 * tokens * width * inner.
         bundles: generation -> bundles in the schedule of a core for the scores of 512 queries and
-            512 keys, with a head of 64. A head of 128 takes up to 56 % more.
+            512 keys, with a head of 64, or for 512 tokens in the network of base. A head of 128
+            takes up to 56 % more.
+        cycles: for a bundle. A kernel of attention waits for its own results: 1.1 to 1.4, forward
+            and backward together, by the profiles that the compiler has for v5e, v5p and v6e.
     """
 
     products: int
     bundles: Mapping[str, int]
+    cycles: float = 1.3
 
 
 def _kernel(products: int, v4: int, v5e: int, v5p: int, v6e: int, tpu7x: int) -> Kernel:
     return Kernel(products, {"v4": v4, "v5e": v5e, "v5p": v5p, "v6e": v6e, "tpu7x": tpu7x})
 
-
-# Cycles for a bundle, since a kernel waits for its own results: 1.1 to 1.4, forward and backward
-# together, by the profiles that the compiler has for v5e, v5p and v6e.
-CYCLES_PER_BUNDLE = 1.3
 
 # By a part of the kernel's name.
 KERNELS = {
@@ -73,7 +73,12 @@ KERNELS = {
     "dropout_attention_backward": _kernel(4, 4827, 2904, 2958, 2207, 2137),
     "splash_mha_fwd": _kernel(2, 3310, 2201, 2349, 1512, 1534),
     "splash_mha_dkv": _kernel(4, 4083, 3024, 3446, 2035, 2048),
+    # By the profiles for v6e, 1.05 and 0.94 cycles for a bundle.
+    "feed_forward_forward": Kernel(2, {"v6e": 9704, "tpu7x": 7446}, cycles=1.1),
+    "feed_forward_backward": Kernel(4, {"v6e": 22974, "tpu7x": 20204}, cycles=1.1),
 }
+# Multiplications of 512 tokens and a matrix of base.
+_NETWORK_BLOCK = 512 * 768 * 3072
 
 
 class Instruction(NamedTuple):
@@ -244,9 +249,10 @@ def _trips(found: dict[str, list[Instruction]], loop: str) -> int | None:
 def _kernel_costs(call: Instruction, generation: str) -> tuple[float, float]:
     """Return the operations that a custom kernel stands for, and the cycles that it takes.
 
-    The first result with four axes is `[batch, heads, length, head_size]`, or with the last two
-    exchanged; without one, the largest result is `[heads, length, head_size]`. A length is no
-    smaller than a head. The cores of a device share the heads.
+    Of attention, the first result with four axes is `[batch, heads, length, head_size]`, or with
+    the last two exchanged; without one, the largest result is `[heads, length, head_size]`. A
+    length is no smaller than a head. The cores of a device share the heads. Of the feed-forward
+    network, the first result is `[tokens, width]`, and the last axis of the second one is `inner`.
 
     Raises:
         ValueError: If the kernel is not in the table.
@@ -254,11 +260,15 @@ def _kernel_costs(call: Instruction, generation: str) -> tuple[float, float]:
     for name, kernel in KERNELS.items():
         if name in call.name:
             shapes = [[int(n) for n in text.split(",")] for text in _SHAPE.findall(call.type)]
+            if name.startswith("feed_forward"):
+                size = math.prod(shapes[0]) * shapes[1][-1]
+                bundles = size / _NETWORK_BLOCK * kernel.bundles[generation]
+                return kernel.products * 2.0 * size, kernel.cycles * bundles
             shape = next((each for each in shapes if len(each) == 4), max(shapes, key=math.prod))
             heads, length, head_size = math.prod(shape[:-2]), max(shape[-2:]), min(shape[-2:])
             blocks = heads * (length / 512) ** 2
             data = GENERATIONS[generation]
             bundles = blocks * kernel.bundles[generation] * data.devices / data.cores
             flops = kernel.products * 2.0 * heads * length**2 * head_size
-            return flops, CYCLES_PER_BUNDLE * bundles
+            return flops, kernel.cycles * bundles
     raise ValueError(f"the costs of the kernel {call.name} are unknown")

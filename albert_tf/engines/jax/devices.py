@@ -62,15 +62,19 @@ class JaxDevices(Devices):
         return self._first.platform
 
     @property
+    def kind(self) -> str:
+        """What JAX calls the devices, such as "TPU v6 lite"."""
+        return self._first.device_kind
+
+    @property
     def is_tpu(self) -> bool:
         return self.platform == "tpu"
 
     def _describe(self) -> str:
-        kind = self._first.device_kind
-        return f"JAX {jax.__version__} over {self.mesh.size} replica(s): {kind}"
+        return f"JAX {jax.__version__} over {self.mesh.size} replica(s): {self.kind}"
 
     def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
-        kind = self._first.device_kind
+        kind = self.kind
         peak = peak_tflops * 1e12 or (tpu_peak_flops(kind) if self.is_tpu else None)
         if not peak and self.platform == "gpu":
             peak = (gpu_peak(kind) or 0.0) * 1e12
@@ -81,7 +85,7 @@ class JaxDevices(Devices):
             return tpu_precision()
         if self.platform == "gpu":
             major, minor = self._first.compute_capability.split(".")
-            return gpu_precision(self._first.device_kind, (int(major), int(minor)))
+            return gpu_precision(self.kind, (int(major), int(minor)))
         return xla_cpu_precision()
 
     def memory_peak(self) -> int | None:

@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 
 from albert_tf.config import LAYER_NORM_EPSILON
+from albert_tf.engines.jax import tpu_feed_forward
 from albert_tf.engines.jax.attention import FUSED
+from albert_tf.hardware.peaks import tpu_generation
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
@@ -164,16 +166,28 @@ def _dropout(inputs, rate, seed):
     return jnp.where(dropped, 0, inputs / jnp.asarray(1 - rate, inputs.dtype))
 
 
-def create_kernels(attention: str, platform: str) -> Kernels:
+def _tpu_feed_forward(hidden, kernel, bias, output_kernel, memory: int):
+    tensors = _arrays(hidden, kernel, bias, output_kernel)
+    applies = tpu_feed_forward.applies(tensors[0], tensors[1], memory)
+    return (tpu_feed_forward if applies else PLAIN_KERNELS).feed_forward(*tensors)
+
+
+def create_kernels(attention: str, platform: str, kind: str = "") -> Kernels:
     """Return the kernels for the devices of a platform.
 
     Args:
-        attention: "plain", "fused" or "auto", which is fused where there is a kernel.
+        attention: "plain", "fused" or "auto", which is fused where there is a kernel. "plain" also
+            excludes the TPU kernel of the feed-forward network.
         platform: "cpu", "gpu" or "tpu".
+        kind: what JAX calls the devices.
     """
     fused = {} if attention == "plain" else FUSED
+    feed_forward = PLAIN_KERNELS.feed_forward
+    if fused and (memory := tpu_feed_forward.MEMORY.get(tpu_generation(kind) or "")):
+        feed_forward = functools.partial(_tpu_feed_forward, memory=memory)
     return dataclasses.replace(
         PLAIN_KERNELS,
+        feed_forward=feed_forward,
         add_norm=_add_norm,
         attention={**ATTENTION, DEFAULT: fused.get(platform, dot_product_attention)},
         project_heads=_project_heads,

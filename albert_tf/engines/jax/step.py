@@ -98,7 +98,7 @@ def errors_in_one_line(kind: str, workers: Workers) -> Iterator[None]:
 
 def create_execution(devices: JaxDevices, remat: bool = False) -> Execution:
     """Return how layers are executed: with fused operations where the devices have them."""
-    return Execution(create_kernels(devices.attention, devices.platform), remat)
+    return Execution(create_kernels(devices.attention, devices.platform, devices.kind), remat)
 
 
 class TrainingStep(steps.TrainingStep[JaxDevices]):

@@ -15,6 +15,7 @@ import dataclasses
 import math
 
 import tensorflow as tf
+from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, mask_scores
@@ -115,6 +116,10 @@ def _gelu_product(x, bias, kernel):
         return total, _column_sums(total, bias.dtype), kernel_gradient
 
     return _product(_gelu_forward(x, bias), kernel), gradient
+
+
+def _feed_forward(hidden, kernel, bias, output_kernel):
+    return _gelu_product(ops.matmul(hidden, kernel), bias, output_kernel)
 
 
 def _rows(x):
@@ -316,7 +321,7 @@ def _vocabulary_score_forward(product, bias, labels):
 CPU_KERNELS = dataclasses.replace(
     PLAIN_KERNELS,
     gelu=_gelu,
-    gelu_product=_gelu_product,
+    feed_forward=_feed_forward,
     add_norm=_add_norm,
     attention={**ATTENTION, DEFAULT: _attention},
     vocabulary_logits=_VocabularyLogits,

@@ -10,22 +10,30 @@ like.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from albert_tf.engines.jax import tpu_feed_forward
 from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 
-JAX_KERNELS = create_kernels("plain", "cpu")
+JAX_KERNELS = dataclasses.replace(
+    create_kernels("plain", "cpu"),
+    feed_forward=functools.partial(tpu_feed_forward.feed_forward, interpret=True),
+)
 LABELS = np.array([[0, 6, 2], [1, 1, 5]])
 # Name -> shapes of the tensors, and further arguments.
 CASES = {
     "add_norm": ([(2, 5, 8), (8,), (2, 5, 8), (8,), (8,)], ()),
     "project_heads": ([(2, 5, 8), (8, 12), (12,)], (3,)),
     "merge_heads": ([(2, 3, 5, 4), (12, 7)], ()),
+    # Two blocks of tokens, whose gradients of the matrices add up.
+    "feed_forward": ([(2, 512, 128), (128, 256), (256,), (256, 128)], ()),
     "score": ([(2, 3, 7)], (LABELS,)),
 }
 

@@ -54,9 +54,9 @@ def test_gelu(dtype, tolerance):
 
 
 @DTYPES
-def test_gelu_product(dtype, tolerance):
+def test_feed_forward(dtype, tolerance):
     x = tf.reshape(tf.linspace(-4.0, 4.0, 960), [8, 10, 12])
-    assert_like_plain("gelu_product", [x, *draw(12, (12, 7))], dtype, tolerance)
+    assert_like_plain("feed_forward", [x, *draw((12, 9), 9, (9, 7))], dtype, tolerance)
 
 
 @pytest.mark.integration
