@@ -41,13 +41,14 @@ STUDY = Study(
     evaluate_on={"spans": SPANS, "tokens": TOKENS},
     finding=Finding(
         "Masks of up to three words (no numbers).",
-        "worse in one pass",
-        "tokens in spans: 15.4 %; 19.0 % with masks of single words",
+        "worse after 2,000 steps",
+        "tokens in spans: 23.3 %; 24.9 % with masks of single words",
     ),
     notes="""
-Models with masks of single words or tokens predict even spans better. The curves show why: they
-leave the [plateau](results.md#the-plateau) about half way, each seed at a different step, and
-models with longer masks do not leave it. Longer masks are a harder task, meant to teach more; a
-training as short as this one cannot show it.
+Models with masks of single words or single tokens predict even spans better, by 1.6 points, and
+single tokens by up to 4.1. The curves show why: models with masks of up to three words or tokens
+leave the [plateau](results.md#the-plateau) later, by 200 to 400 of the 2,000 steps. Longer masks are
+a harder task, meant to teach more; a training as short as this one cannot show that. Sentence order
+and the task do not differ by more than the spread of the seeds.
 """,
 )
