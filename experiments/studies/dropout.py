@@ -1,6 +1,6 @@
 """Figure 2b and table 8: training without dropout."""
 
-from experiments.study import LEARNED, MASKED_LM_LOSS, Curves, Study, Variant
+from experiments.study import LEARNED, MASKED_LM_LOSS, Curves, Finding, Study, Variant
 
 
 def _with_dropout(rate):
@@ -29,4 +29,14 @@ STUDY = Study(
     variants=variants,
     columns=(*LEARNED, MASKED_LM_LOSS),
     pictures=(Curves(),),
+    finding=Finding(
+        "Models learn more without dropout.",
+        "yes",
+        "masked tokens 24.1 % with dropout of 0.1, 28.4 % without",
+    ),
+    notes="""
+With dropout, models leave the [plateau](results.md#the-plateau) about 400 of the 2,000 steps later,
+and end 4.3 points lower. As in the paper, there is no overfitting that it could prevent: the text is
+seen 0.7 times. The task is 4.2 points better without it, but varies as much with the seeds.
+""",
 )
