@@ -6,6 +6,7 @@ from experiments.study import (
     MASKED_LM,
     PARAMETERS,
     SPEED,
+    Finding,
     Relation,
     Study,
     Variant,
@@ -42,4 +43,14 @@ STUDY = Study(
     columns=(PARAMETERS, GFLOPS, SPEED, *LEARNED),
     pictures=(Relation(PARAMETERS, MASKED_LM), Relation(GFLOPS, MASKED_LM)),
     timed=True,
+    finding=Finding(
+        "Wider layers are better, up to H = 4096.",
+        "yes, without an end",
+        "masked tokens 24.5, 26.9, 27.6 and 28.4 % with H = 64, 96, 128 and 192",
+    ),
+    notes="""
+Every step in width gains masked tokens: 2.4, 0.6 and 0.8 points, for 1.6, 1.5 and 1.9 times the
+operations. In the paper, the widest model is worse again; here, the widest is the best. H = 64 is
+behind in the task as well; sentence order differs by no more than the spread of the seeds.
+""",
 )
