@@ -28,8 +28,8 @@ STUDY = Study(
         "order 58.5 % with an eighth of the text, 60.6 % with all; masked tokens 27.9 and 28.4 %",
     ),
     notes="""
-All of the text is seen 0.7 times in 2,000 steps, an eighth of it 5.5 times. In the paper, the models
-part after 400,000 steps. Here more text is 2.1 points better for sentence order; in masked tokens
-and in the task, the difference is within the spread of the seeds.
+All of the text is seen 0.7 times in 2,000 steps, an eighth of it 5.5 times. In the paper, the
+models part after 400,000 steps. Here more text is 2.1 points better for sentence order; in masked
+tokens and in the task, the difference is within the spread of the seeds.
 """,
 )

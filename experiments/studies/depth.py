@@ -51,10 +51,10 @@ STUDY = Study(
         "order 59.5 to 61.7 % with 1 to 6 layers; masked tokens 28.0, 28.4, 27.5 and 25.8 %",
     ),
     notes="""
-In sentence order, more layers are better: 2.2 points from one to six. In masked tokens, one to three
-layers differ by no more than the spread of the seeds, and six are 2.2 points behind, since deeper
-models leave the [plateau](results.md#the-plateau) later, by up to 400 of the 2,000 steps. The paper
-trains much longer and starts deeper networks from shallower ones.
+In sentence order, more layers are better: 2.2 points from one to six. In masked tokens, one to
+three layers differ by no more than the spread of the seeds, and six are 2.2 points behind, since
+deeper models leave the [plateau](results.md#the-plateau) later, by up to 400 of the 2,000 steps.
+The paper trains much longer and starts deeper networks from shallower ones.
 
 Six layers take 5.4 times the operations of one and train at 0.22 of its speed.
 """,

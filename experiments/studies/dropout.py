@@ -36,7 +36,7 @@ STUDY = Study(
     ),
     notes="""
 With dropout, models leave the [plateau](results.md#the-plateau) about 400 of the 2,000 steps later,
-and end 4.3 points lower. As in the paper, there is no overfitting that it could prevent: the text is
-seen 0.7 times. The task is 4.2 points better without it, but varies as much with the seeds.
+and end 4.3 points lower. As in the paper, there is no overfitting that it could prevent: the text
+is seen 0.7 times. The task is 4.2 points better without it, but varies as much with the seeds.
 """,
 )

@@ -47,8 +47,8 @@ STUDY = Study(
     notes="""
 Models with masks of single words or single tokens predict even spans better, by 1.6 points, and
 single tokens by up to 4.1. The curves show why: models with masks of up to three words or tokens
-leave the [plateau](results.md#the-plateau) later, by 200 to 400 of the 2,000 steps. Longer masks are
-a harder task, meant to teach more; a training as short as this one cannot show that. Sentence order
-and the task do not differ by more than the spread of the seeds.
+leave the [plateau](results.md#the-plateau) later, by 200 to 400 of the 2,000 steps. Longer masks
+are a harder task, meant to teach more; a training as short as this one cannot show that. Sentence
+order and the task do not differ by more than the spread of the seeds.
 """,
 )
