@@ -108,36 +108,37 @@ def _backward_kernel(tokens, upstream, inner, kernel, output_kernel, *gradients)
     tokens_gradient[...] = added.astype(tokens_gradient.dtype)
 
 
-def _call(kernel, direction: str, tensors, results, interpret: bool):
+def _call(kernel, direction: str, tokens, weights, results, sums, interpret: bool):
     """Run a kernel for all blocks of tokens, one after the other.
 
     Args:
         kernel: as above.
         direction: in its name.
-        tensors: tokens and all else that it reads.
-        results: arrays like those that it returns.
+        tokens: arrays with a row for each token, of which the kernel reads a block.
+        weights: arrays that it reads whole, the first one `[width, inner]`.
+        results: arrays like those that it writes block by block.
+        sums: arrays like those that it adds to.
         interpret: whether it is interpreted.
     """
-    rows, width = tensors[0].shape
 
     def block(array):
-        if array.shape[0] == rows:
-            return pl.BlockSpec((BLOCK, array.shape[1]), lambda number: (number, 0))
+        return pl.BlockSpec((BLOCK, array.shape[1]), lambda number: (number, 0))
+
+    def whole(array):
         return pl.BlockSpec(array.shape, lambda _: (0, 0), pipeline_mode=pl.Buffered(1))
 
     return pl.pallas_call(
         kernel,
         name=f"feed_forward_{direction}",
-        grid=(rows // BLOCK,),
-        in_specs=[*map(block, tensors)],
-        out_specs=[*map(block, results)],
-        out_shape=[jax.ShapeDtypeStruct(each.shape, each.dtype) for each in results],
+        grid=(len(tokens[0]) // BLOCK,),
+        in_specs=[*map(block, tokens), *map(whole, weights)],
+        out_specs=[*map(block, results), *map(whole, sums)],
+        out_shape=[jax.ShapeDtypeStruct(each.shape, each.dtype) for each in (*results, *sums)],
         compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("arbitrary",),
-            vmem_limit_bytes=_needed(width, results[1].shape[1]),
+            dimension_semantics=("arbitrary",), vmem_limit_bytes=_needed(*weights[0].shape)
         ),
         interpret=interpret,
-    )(*tensors)
+    )(*tokens, *weights)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -147,19 +148,23 @@ def _feed_forward(tokens, kernel, bias, output_kernel, interpret):
 
 def _forward(tokens, kernel, bias, output_kernel, interpret):
     inner = jax.ShapeDtypeStruct((len(tokens), kernel.shape[1]), tokens.dtype)
-    tensors = tokens, kernel, bias, output_kernel
-    fed, inner = _call(_forward_kernel, "forward", tensors, (tokens, inner), interpret)
+    weights = kernel, bias, output_kernel
+    fed, inner = _call(
+        _forward_kernel, "forward", (tokens,), weights, (tokens, inner), (), interpret
+    )
     return fed, (tokens, inner, kernel, bias, output_kernel)
 
 
 def _backward(interpret, saved, upstream):
     tokens, inner, kernel, bias, output_kernel = saved
-    sums = [jax.ShapeDtypeStruct(each.shape, jnp.float32) for each in (kernel, bias, output_kernel)]
-    tensors = tokens, upstream, inner, kernel, output_kernel
-    gradients = _call(_backward_kernel, "backward", tensors, (tokens, *sums), interpret)
-    matrices = kernel, bias, output_kernel
-    return gradients[0], *(
-        gradient.astype(each.dtype) for gradient, each in zip(gradients[1:], matrices, strict=True)
+    weights = kernel, bias, output_kernel
+    sums = [jax.ShapeDtypeStruct(each.shape, jnp.float32) for each in weights]
+    read = tokens, upstream, inner
+    tokens_gradient, *gradients = _call(
+        _backward_kernel, "backward", read, (kernel, output_kernel), (tokens,), sums, interpret
+    )
+    return tokens_gradient, *(
+        gradient.astype(each.dtype) for gradient, each in zip(gradients, weights, strict=True)
     )
 
 

@@ -32,8 +32,9 @@ CASES = {
     "add_norm": ([(2, 5, 8), (8,), (2, 5, 8), (8,), (8,)], ()),
     "project_heads": ([(2, 5, 8), (8, 12), (12,)], (3,)),
     "merge_heads": ([(2, 3, 5, 4), (12, 7)], ()),
-    # Two blocks of tokens, whose gradients of the matrices add up.
-    "feed_forward": ([(2, 512, 128), (128, 256), (256,), (256, 128)], ()),
+    # Two blocks of tokens, whose gradients of the matrices add up, and as many tokens as the
+    # second matrix has rows.
+    "feed_forward": ([(2, 512, 128), (128, 1024), (1024,), (1024, 128)], ()),
     "score": ([(2, 3, 7)], (LABELS,)),
 }
 
