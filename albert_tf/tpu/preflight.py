@@ -202,7 +202,7 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
         reason = next((error for error in failures if error), "a device has too little memory")
         raise InputError(f"`topology`={where.name}: no micro-batch can run ({reason})")
     yield from report.conclusion(fitting, share)
-    yield from report.legend()
+    yield from report.LEGEND
 
 
 def all_slices(options: PreflightOptions) -> Iterator[str]:
@@ -235,7 +235,7 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
             micro, outcome = _on_slice(options, where, sizes[: largest + 1], found)
             yield report.slice_row(where, micro, outcome, options.num_train_steps)
     yield ""
-    yield from report.legend()
+    yield from report.SLICE_LEGEND
 
 
 def _on_slice(

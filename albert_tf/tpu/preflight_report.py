@@ -16,6 +16,19 @@ COLUMNS = (
 SLICE_COLUMNS = f"{'slice':12}  {'accelerator':13}  {'devices':>7}  {'micro-batch':>11}  {_TIMES}"
 _DAY = 24 * 60 * 60
 
+# What the columns mean.
+SLICE_LEGEND = (
+    "bound: lower bound of the step time, at the full rate of the limiting resource (by).",
+    "estimate: the compiler's cycle count plus the network; without input, evaluation and "
+    "checkpoints. likely, days: scaled by how published steps compare with their estimates.",
+)
+LEGEND = (
+    "TFLOP, GB moved: matrix products and HBM traffic of one step on one device.",
+    *SLICE_LEGEND,
+    "kernels: part of the estimate for fused attention and, on v6e and TPU7x, the feed-forward "
+    "networks, by their schedules. of peak: TFLOP / estimate, relative to the peak rate.",
+)
+
 
 def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     """Return the lines that describe the training run."""
@@ -86,15 +99,3 @@ def conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
         how = "with" if remat else "without"
         lines.append(f"largest micro-batch that fits {how} --remat: {micro} ({flags})")
     return lines
-
-
-def legend() -> list[str]:
-    """Return an explanation of the columns."""
-    return [
-        "TFLOP, GB moved: matrix products and HBM traffic of one step on one device. bound: lower "
-        "bound of the step time, at the full rate of the limiting resource (by).",
-        "estimate: the compiler's cycle count plus the network; without input, evaluation and "
-        "checkpoints. likely, days: scaled by how published steps compare with their estimates.",
-        "kernels: part of the estimate for fused attention, by its schedule. of peak: TFLOP / "
-        "estimate.",
-    ]
