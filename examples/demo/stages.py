@@ -187,7 +187,7 @@ STAGES = (
     Stage(
         "report",
         "Report",
-        "Draws the curves and writes down the results.",
+        "Writes down the results.",
         (("-m", "examples.demo.write_report", "--output_dir={out}"),),
         ("report.html",),
     ),

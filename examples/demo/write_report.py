@@ -6,16 +6,19 @@ python -m examples.demo.write_report --output_dir=demo
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import os
-from typing import NamedTuple
+import platform
+
+import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.options import command, option
-from albert_tf.report.charts import Line, Mark, chart, smooth
 from albert_tf.report.intervals import wilson
-from albert_tf.report.page import html_template
+from albert_tf.report.page import Headline, Page, render
+from albert_tf.report.sections import Card, Part, Section, Table
 from examples.demo.stages import STAGES
 
 
@@ -24,61 +27,82 @@ class ReportOptions:
     output_dir: str = option(help="Folder of the demo.")
 
 
-class Accuracy(NamedTuple):
-    """A fraction of correct predictions with its 95 % interval (Wilson)."""
-
-    value: float
-    low: float
-    high: float
-    examples: int
-
-    @classmethod
-    def of(cls, value: float, examples: int) -> Accuracy:
-        low, high, _ = wilson(round(value * examples), examples)
-        return cls(value, low, high, examples)
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%}"
-
-    @property
-    def interval(self) -> str:
-        return f"{self.low:.1%} to {self.high:.1%}"
-
-
 def results_of(folder: str) -> dict[str, float]:
     """Read the values of an `eval_results.txt`."""
     lines = (line.split(" = ") for line in read_lines(f"{folder}/eval_results.txt"))
     return {name: float(value) for name, value in lines}
 
 
-def metrics_of(folder: str) -> dict[str, list[float]]:
-    """Read the columns of a `metrics.jsonl`, without records that have no finite step."""
-    rows = [json.loads(line) for line in read_lines(f"{folder}/metrics.jsonl")]
-    rows = [row for row in rows if "loss" in row]
-    return {name: [row[name] for row in rows] for name in rows[0]}
+def interval(accuracy: float, examples: int) -> str:
+    """Return the 95 % interval of an accuracy (Wilson)."""
+    low, high, _ = wilson(round(accuracy * examples), examples)
+    return f"{low:.1%} to {high:.1%}"
 
 
-def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str, str]:
-    """Draw the charts of pretraining; return SVG text by name."""
-    metrics = metrics_of(pretrained)
-    step = metrics["step"]
-    frequent = Mark("most frequent token", check["most_frequent_token_accuracy"])
-    drawn = {}
-    for objective, title, reference in (
-        ("masked_lm", "Masked tokens", frequent),
-        ("sentence_order", "Sentence order", Mark("chance", 0.5)),
-    ):
-        for quantity, unit in (("loss", " (nats)"), ("accuracy", "")):
-            name, percent = f"{objective}_{quantity}", quantity == "accuracy"
-            line = Line("training", step, smooth(metrics[name]))
-            marks = [Mark("held-out documents, at the end", held_out[name], "#047857")]
-            marks += [reference] * percent
-            drawn[name] = chart(f"{title}: {quantity}{unit}", [line], marks, percent=percent)
-    rate = Line("learning rate", step, metrics["learning_rate"])
-    drawn["learning_rate"] = chart("Learning rate", [rate])
-    rates = Line("sequences per second", step[1:], metrics["examples_per_second"][1:])
-    drawn["examples_per_second"] = chart("Sequences per second", [rates])
-    return drawn
+def headlines(held_out: dict[str, float], check: dict) -> list[Headline]:
+    """Return the results of pretraining, and whether the export repeats them."""
+    masked_lm, order = held_out["masked_lm_accuracy"], held_out["sentence_order_accuracy"]
+    pairs = check["sentence_order_examples"]
+    exported = ("masked_lm_accuracy", "sentence_order_accuracy")
+    difference = max(abs(check[name] - held_out[name]) for name in exported)
+    return [
+        Headline(
+            "masked tokens of held-out documents",
+            f"{masked_lm:.1%}",
+            [
+                f"{check['masked_lm_top5_accuracy']:.1%} among the five best guesses",
+                f"{check['most_frequent_token_accuracy']:.1%} by always predicting "
+                f"“{check['most_frequent_token']}”",
+                f"{check['masked_tokens']:,} tokens",
+            ],
+        ),
+        Headline(
+            "order of two segments",
+            f"{order:.1%}",
+            [f"95% interval {interval(order, pairs)}, {pairs:,} pairs", "50% by chance"],
+        ),
+        Headline(
+            "exported and loaded again",
+            "the same" if difference < 5e-7 else f"differs by {difference:.2g}",
+            ["both results, with only TensorFlow and SentencePiece"],
+        ),
+    ]
+
+
+def classifiers(folder: str) -> Section:
+    """Return the comparison of fine-tuning with training from scratch."""
+    labels = [line.split("\t")[1] for line in list(read_lines(f"{folder}/passages/eval.tsv"))[1:]]
+    frequent = max(labels.count(label) for label in set(labels)) / len(labels)
+    rows = [("always the most frequent source", f"{frequent:.1%}", "")]
+    for name, path in (("from scratch", "from_scratch"), ("pretrained", "finetuned")):
+        accuracy = results_of(f"{folder}/{path}")["eval_accuracy"]
+        rows.append((name, f"{accuracy:.1%}", interval(accuracy, len(labels))))
+    return Section(
+        "Where does a passage come from?",
+        f"{len(labels):,} held-out passages from {', '.join(sorted(set(labels)))}, with these "
+        "names removed. Both models were trained for the same number of steps, each with a "
+        "learning rate that suits it. finetuned/report.html has their errors.",
+        tables=[Table(("model", "accuracy", "95% interval"), rows, frozenset({1, 2}))],
+    )
+
+
+def order_examples(check: dict) -> Section:
+    """Return pairs of segments with the order that the exported model predicts."""
+    cards = []
+    for example in check["order_examples"]:
+        swapped, predicted = example["swapped"], example["probability_swapped"]
+        right = (predicted > 0.5) == swapped
+        facts = {
+            "truth": "swapped" if swapped else "in order",
+            "predicted": f"{predicted:.0%} swapped",
+            "first": example["first"],
+            "second": example["second"],
+        }
+        cards.append(
+            Card("right" if right else "wrong", [(name, [Part(t)]) for name, t in facts.items()])
+        )
+    text = "Two segments of a held-out document each, as the model received them but for the masks."
+    return Section("Sentence order", text, cards=cards)
 
 
 def rate_of(stage: str, seconds: float, folder: str) -> str:
@@ -95,23 +119,21 @@ def rate_of(stage: str, seconds: float, folder: str) -> str:
         return f"{read / seconds:.1f} MB of text/s"
     trained = {"pretraining": "pretrained", "finetuning": "finetuned", "scratch": "from_scratch"}
     if stage in trained:
-        rates = sorted(metrics_of(f"{folder}/{trained[stage]}")["examples_per_second"])
-        return f"{rates[len(rates) // 2]:.0f} sequences/s"
+        rows = map(json.loads, read_lines(f"{folder}/{trained[stage]}/metrics.jsonl"))
+        rates = [row["examples_per_second"] for row in rows if "examples_per_second" in row]
+        return f"{np.median(rates):.0f} sequences/s"
     return ""
 
 
-def stage_table(folder: str, done: dict[str, dict]) -> list[dict]:
-    return [
-        {
-            "title": stage.title,
-            "purpose": stage.purpose,
-            "seconds": done[stage.name]["seconds"],
-            "memory": done[stage.name]["peak_megabytes"],
-            "rate": rate_of(stage.name, done[stage.name]["seconds"], folder),
-        }
-        for stage in STAGES
-        if stage.name in done
-    ]
+def stages(folder: str, done: dict[str, dict]) -> Section:
+    rows = []
+    for stage in STAGES:
+        if stage.name in done:
+            seconds, memory = done[stage.name]["seconds"], done[stage.name]["peak_megabytes"]
+            rate = rate_of(stage.name, seconds, folder)
+            rows.append((stage.title, stage.purpose, f"{seconds:.1f}", rate, f"{memory:,.0f} MB"))
+    columns = ("stage", "what it does", "seconds", "rate", "memory")
+    return Section("Stages", tables=[Table(columns, rows, frozenset({2, 4}))])
 
 
 def run(options: ReportOptions) -> None:
@@ -121,42 +143,46 @@ def run(options: ReportOptions) -> None:
     manifest = json.loads(read_text(f"{folder}/records/train.manifest.json"))
     held_out = results_of(f"{folder}/pretrained")
     config = AlbertConfig.from_json_file(f"{folder}/pretrained/albert_config.json")
-    passages = list(read_lines(f"{folder}/passages/eval.tsv"))[1:]
-    labels = [line.split("\t")[1] for line in passages]
-    order = Accuracy.of(held_out["sentence_order_accuracy"], check["sentence_order_examples"])
-    stages = stage_table(folder, state["done"])
-    exported = ("masked_lm_accuracy", "sentence_order_accuracy")
-    page = html_template("examples.demo", "report.html.j2")
-    text = page.render(
-        corpus="the documentation of the installed Python packages"
-        if state["corpus"] == "package_docs"
-        else f"the .txt files of {os.path.basename(state['corpus'])}",
-        config=config,
-        parameters=config.parameter_count(),
-        manifest=manifest,
-        held_out=held_out,
-        check=check,
-        masked_lm=Accuracy.of(held_out["masked_lm_accuracy"], check["masked_tokens"]),
-        times_frequent=held_out["masked_lm_accuracy"] / check["most_frequent_token_accuracy"],
-        sentence_order=order,
-        classifiers=[
-            (name, Accuracy.of(results_of(f"{folder}/{path}")["eval_accuracy"], len(passages)))
-            for name, path in (("pretrained", "finetuned"), ("from scratch", "from_scratch"))
-        ],
-        labels=sorted(set(labels)),
-        largest_label=max(labels.count(label) for label in set(labels)) / len(labels),
-        export_difference=max(abs(check[name] - held_out[name]) for name in exported),
-        charts=curves(f"{folder}/pretrained", held_out, check),
-        stages=stages,
-        total=f"{sum(stage['seconds'] for stage in stages) / 60:.1f}",
+    packages = state["corpus"] == "package_docs"
+    seconds = sum(stage["seconds"] for stage in state["done"].values())
+    pretraining = Section(
+        "Pretraining",
+        f"{config.parameter_count():,} parameters: {config.num_hidden_layers} layers that share "
+        f"one set of weights, H = {config.hidden_size}, {config.num_attention_heads} heads, "
+        f"{config.vocab_size:,} pieces. Trained on {manifest['documents']:,} documents with "
+        f"{manifest['sentences']:,} sentences and {manifest['tokens']:,} tokens for "
+        f"{held_out['global_step']:,.0f} steps. pretrained/report.html has curves, filled masks "
+        "and speed.",
     )
-    write_text(f"{folder}/report.html", text)
+    page = Page(
+        title=f"An ALBERT from text, in {seconds / 60:.1f} minutes",
+        subtitle="the documentation of the installed Python packages"
+        if packages
+        else f"the .txt files of {os.path.basename(state['corpus'])}",
+        headlines=headlines(held_out, check),
+        sections=[
+            pretraining,
+            classifiers(folder),
+            order_examples(check),
+            stages(folder, state["done"]),
+        ],
+        command="make demo" if packages else f"make demo CORPUS={state['corpus']}",
+        versions=[
+            ("Keras", importlib.metadata.version("keras")),
+            ("Python", platform.python_version()),
+        ],
+    )
+    write_text(f"{folder}/report.html", render(page))
     print(f"masked tokens   {held_out['masked_lm_accuracy']:.1%} right on held-out documents")
     print(
         f"                {check['most_frequent_token_accuracy']:.1%} by always predicting "
         f"{check['most_frequent_token']!r}"
     )
-    print(f"sentence order  {order} right (95 % interval {order.interval}), chance 50 %")
+    order = held_out["sentence_order_accuracy"]
+    print(
+        f"sentence order  {order:.1%} right (95 % interval "
+        f"{interval(order, check['sentence_order_examples'])}), chance 50 %"
+    )
 
 
 cli = command(ReportOptions, run)

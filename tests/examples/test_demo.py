@@ -10,7 +10,7 @@ from albert_tf.errors import InputError
 from examples.demo import passages
 from examples.demo.__main__ import State, _key
 from examples.demo.stages import STAGES
-from examples.demo.write_report import Accuracy
+from examples.demo.write_report import headlines, order_examples
 
 
 @pytest.fixture
@@ -85,8 +85,30 @@ def test_every_stage_leaves_something_and_only_training_resumes():
     assert {s.name for s in STAGES if s.resumes} == {"pretraining", "finetuning", "scratch"}
 
 
-def test_accuracies_are_shown_with_wilsons_interval():
-    accuracy = Accuracy.of(0.6, 100)
-    assert str(accuracy) == "60.0%"
-    assert (accuracy.low, accuracy.high) == pytest.approx((0.5020, 0.6906), abs=1e-4)
-    assert accuracy.interval == "50.2% to 69.1%"
+CHECK = {
+    "masked_lm_accuracy": 0.3,
+    "masked_lm_top5_accuracy": 0.5,
+    "masked_tokens": 2000,
+    "most_frequent_token": "▁the",
+    "most_frequent_token_accuracy": 0.05,
+    "sentence_order_accuracy": 0.6,
+    "sentence_order_examples": 100,
+    "order_examples": [
+        {"first": "One.", "second": "Two.", "swapped": swapped, "probability_swapped": 0.7}
+        for swapped in (True, False)
+    ],
+}
+
+
+def test_results_of_the_export_are_compared():
+    held_out = {"masked_lm_accuracy": 0.3, "sentence_order_accuracy": 0.6}
+    masked, order, export = headlines(held_out, CHECK)
+    assert (masked.value, order.value, export.value) == ("30.0%", "60.0%", "the same")
+    assert order.notes[0] == "95% interval 50.2% to 69.1%, 100 pairs"  # Wilson
+    held_out["sentence_order_accuracy"] = 0.62
+    assert headlines(held_out, CHECK)[2].value == "differs by 0.02"
+
+
+def test_examples_of_orders_say_whether_the_model_is_right():
+    right, wrong = order_examples(CHECK).cards
+    assert (right.title, wrong.title) == ("right", "wrong")
