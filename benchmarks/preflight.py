@@ -27,8 +27,8 @@ from albert_tf.tpu.preflight_options import PreflightOptions
 TENSORFLOW_CASES = (
     ("base_v1", "v3:8x8", (32, 16)),
     ("xxlarge_v1", "v3:16x32", (4, 2)),
-    ("xxlarge_v1", "v4:4x4x8", (16, 8)),
-    ("xxlarge_v1", "v5e:16x16", (8, 4)),
+    ("xxlarge_v1", "v4:4x4x8", (32, 16)),
+    ("xxlarge_v1", "v5e:16x16", (16, 8)),
     ("xxlarge_v1", "v6e:16x16", (16, 8)),
     ("base_v1", "v4:2x4x4", (128, 64)),
     ("base_v1", "v5e:8x8", (64, 32)),
