@@ -79,7 +79,7 @@ TINY = Scale(
         "train_step": 600,
         "warmup_step": 60,
     },
-    minutes=4.0,
+    minutes=3.0,
     timed_batch=(64, 64),
 )
 # One GPU, some hours a run: the shape of base, a sixteenth of the batch, a sixth of the steps.
