@@ -7,6 +7,7 @@ from experiments.study import (
     STEPS,
     Curves,
     Dots,
+    Finding,
     Study,
     Variant,
 )
@@ -60,4 +61,15 @@ STUDY = Study(
     columns=(PARAMETERS, STEPS, *LEARNED),
     pictures=(Curves(), Dots(SENTENCE_ORDER)),
     same_time=True,
+    finding=Finding(
+        "A wide ALBERT beats BERT in the same training time.",
+        "for masked tokens",
+        "after three minutes: masked tokens 28.6 % (BERT 27.2), order 60.7 % (BERT 61.7)",
+    ),
+    notes="""
+With as many parameters, twice the width and half the depth, ALBERT does 10 % fewer steps and
+predicts 1.4 points more of the masked tokens. BERT is 1.0 points better at the order; in the task,
+the difference is within the spread of the seeds. In the paper, ALBERT does a third of the steps and
+is better by 1.5 points of tasks.
+""",
 )
