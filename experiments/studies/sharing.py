@@ -80,8 +80,9 @@ the 0.5 are within the spread of the seeds, so it is not shown that wide embeddi
 With 1.3 million parameters, E = 128 and everything shared has 27.8 %, E = 64 and nothing shared
 27.3 %.
 
-As in the paper, models whose layers share only their attention are as good as those that share
-nothing, and sharing the feed-forward network seems to be what costs, but that is within the spread.
+Models whose layers share only their attention are as good as those that share nothing, as in the
+paper with its narrow embeddings. Sharing the feed-forward network seems to be what costs, as in the
+paper, but that is within the spread.
 Pairs that contradict the paper differ in E, for which the paper finds the smaller one better.
 
 Networks have four layers here instead of two, so that there is something to share.
