@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from albert_tf.errors import InputError
 from albert_tf.optimization import newton_schulz
 
 # Layer normalization and every bias, including `output_bias`.
@@ -52,11 +53,15 @@ class AdamW(keras.optimizers.Optimizer):
         epsilon: added outside of the square root.
         bias_correction: whether to divide the moments by (1 - beta^t), as in Adam's paper but not
             in BERT.
-        exclude_from_weight_decay: regular expressions; a variable whose path contains a match is
-            not decayed.
+        exclude_from_weight_decay: regular expressions, or a single one; a variable whose path
+            contains a match is not decayed. Keras's method of that name excludes more.
         learning_rate_scales: pairs of a regular expression and a factor. The learning rate of a
             variable is multiplied by the factor of the first expression that its path contains a
             match of; see `layer_decay_scales`.
+        **kwargs: other arguments of `keras.optimizers.Optimizer`, but for `weight_decay`.
+
+    Raises:
+        InputError: If there is a `weight_decay`, which Keras would add to `weight_decay_rate`.
 
     Example:
         >>> kernel = keras.Variable([1.0, 1.0])
@@ -74,18 +79,20 @@ class AdamW(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         bias_correction: bool = False,
-        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        exclude_from_weight_decay: str | Sequence[str] = EXCLUDED,
         learning_rate_scales: Sequence[tuple[str, float]] = (),
         name: str = "adamw",
         **kwargs,
     ):
+        if kwargs.get("weight_decay") is not None:
+            raise InputError(f"`weight_decay`={kwargs['weight_decay']}: use `weight_decay_rate`")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
-        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
+        self.undecayed = _patterns(exclude_from_weight_decay)
         self.learning_rate_scales = tuple((str(p), float(s)) for p, s in learning_rate_scales)
 
     def build(self, variables):
@@ -99,7 +106,9 @@ class AdamW(keras.optimizers.Optimizer):
             if self._has_variance(variable):
                 variance = self.add_variable_from_reference(variable, "adam_v")
             self._variances.append(variance)
-        self._decayed = [not matches(self.exclude_from_weight_decay, v.path) for v in variables]
+        self._decayed = [
+            self._use_weight_decay(v) and not matches(self.undecayed, v.path) for v in variables
+        ]
         self._rate_scales = [self._rate_scale(v.path) for v in variables]
 
     def apply(self, grads, trainable_variables=None):
@@ -218,7 +227,7 @@ class AdamW(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
-            "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
+            "exclude_from_weight_decay": list(self.undecayed),
             "learning_rate_scales": [list(pair) for pair in self.learning_rate_scales],
         }
 
@@ -233,8 +242,9 @@ class Lamb(AdamW):
 
     Args:
         learning_rate: a number or a schedule of the step.
-        exclude_from_layer_adaptation: regular expressions; a variable whose path contains a match
-            has trust ratio 1. By default the variables that are excluded from weight decay.
+        exclude_from_layer_adaptation: regular expressions, or a single one; a variable whose path
+            contains a match has trust ratio 1. By default the variables that are excluded from
+            weight decay.
         **kwargs: other arguments of `AdamW`.
 
     Example:
@@ -248,8 +258,8 @@ class Lamb(AdamW):
     def __init__(
         self,
         learning_rate=1e-3,
-        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
-        exclude_from_layer_adaptation: Sequence[str] | None = None,
+        exclude_from_weight_decay: str | Sequence[str] = EXCLUDED,
+        exclude_from_layer_adaptation: str | Sequence[str] | None = None,
         name: str = "lamb",
         **kwargs,
     ):
@@ -261,7 +271,7 @@ class Lamb(AdamW):
         )
         if exclude_from_layer_adaptation is None:
             exclude_from_layer_adaptation = exclude_from_weight_decay
-        self.exclude_from_layer_adaptation = tuple(exclude_from_layer_adaptation)
+        self.exclude_from_layer_adaptation = _patterns(exclude_from_layer_adaptation)
 
     def build(self, variables):
         if self.built:
@@ -316,8 +326,8 @@ class Muon(AdamW):
         learning_rate: a number or a schedule of the step.
         beta_1, beta_2: decay rates of the moments.
         bias_correction: of the moments of the other variables.
-        orthogonalized: regular expressions; matrices whose path contains a match are updated by
-            Muon.
+        orthogonalized: regular expressions, or a single one; matrices whose path contains a match
+            are updated by Muon.
         orthogonalize_in: dtype in which they are orthogonalized; bfloat16 is enough, and faster
             where the processor has it.
         **kwargs: other arguments of `AdamW`.
@@ -337,7 +347,7 @@ class Muon(AdamW):
         beta_1: float = 0.95,
         beta_2: float = 0.98,
         bias_correction: bool = True,
-        orthogonalized: Sequence[str] = HIDDEN_KERNELS,
+        orthogonalized: str | Sequence[str] = HIDDEN_KERNELS,
         orthogonalize_in: str = "float32",
         name: str = "muon",
         **kwargs,
@@ -350,7 +360,7 @@ class Muon(AdamW):
             name=name,
             **kwargs,
         )
-        self.orthogonalized = tuple(orthogonalized)
+        self.orthogonalized = _patterns(orthogonalized)
         self.orthogonalize_in = orthogonalize_in
 
     def _has_variance(self, variable):
@@ -380,6 +390,10 @@ def _dense(gradient, variable):
     if gradient is None:
         return zeros
     return ops.add(zeros, gradient) if hasattr(gradient, "indices") else gradient
+
+
+def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.optimization import OPTIMIZERS, create_optimizer, create_schedule
@@ -118,15 +119,16 @@ class FitArguments:
             options.check()
         return options.resolved(examples)
 
-    def create_optimizer(self, options: FineTuningOptions) -> keras.optimizers.Optimizer:
+    def create_optimizer(
+        self, options: FineTuningOptions, config: AlbertConfig
+    ) -> keras.optimizers.Optimizer:
         """Return the optimizer, by default that of a command with these options."""
         if not isinstance(self.optimizer, str):
             return self.optimizer
         return create_optimizer(
             options.optimizer,
             create_schedule(options.schedule, **options.schedule_arguments()),
-            weight_decay_rate=options.weight_decay_rate,
-            bias_correction=options.bias_correction,
+            **options.optimizer_arguments(config),
             global_clipnorm=options.clip_norm or None,
         )
 

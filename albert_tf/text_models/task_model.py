@@ -229,7 +229,8 @@ class TaskModel(TextModel, Generic[Task]):
         epochs = Epochs.of(steps, math.ceil(len(train) / size), given.passes)
         model = self._trained_model
         model.encoder.seed_generator.state.assign([given.seed, 0])
-        model.compile(optimizer=given.create_optimizer(options), metrics=self._metrics())
+        optimizer = given.create_optimizer(options, model.encoder.config)
+        model.compile(optimizer=optimizer, metrics=self._metrics())
         history = model.fit(
             data.training(train, length, size, given.seed),
             epochs=epochs.number,

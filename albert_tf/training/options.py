@@ -100,7 +100,9 @@ class TrainingOptions(DeviceOptions):
     )
     start_warmup_step: int = option(0, "Step at which the warm-up starts.", minimum=0)
     weight_decay_rate: float = option(0.01, "Weight decay of kernels and embeddings.", minimum=0)
-    bias_correction: bool = option(False, "Correct the bias of the moments; the original does not.")
+    bias_correction: bool | None = option(
+        None, "Correct the bias of the moments; by default with muon alone, as its class does."
+    )
     clip_norm: float = option(
         1.0, "Global norm to which gradients are clipped; 0 for no clipping.", minimum=0
     )
@@ -180,11 +182,9 @@ class TrainingOptions(DeviceOptions):
     def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
         """Return arguments of the optimizer, besides its schedule, for a model of this config."""
         own = OPTIMIZERS[self.optimizer].options
-        return {
-            "weight_decay_rate": self.weight_decay_rate,
-            "bias_correction": self.bias_correction,
-            **{argument: getattr(self, name) for argument, name in own.items()},
-        }
+        arguments = {"weight_decay_rate": "weight_decay_rate", "bias_correction": "bias_correction"}
+        given = {name: getattr(self, value) for name, value in {**arguments, **own}.items()}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

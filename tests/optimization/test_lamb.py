@@ -9,6 +9,7 @@ from albert_tf.errors import InputError
 from albert_tf.optimization import OPTIMIZERS, create_optimizer
 from albert_tf.optimization.optimizers import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
+from albert_tf.training.options import TrainingOptions
 from tests.support.backends import variable
 
 
@@ -23,6 +24,49 @@ def test_optimizer_survives_its_own_config():
         optimizer = create_optimizer(name, schedule, bias_correction=True, weight_decay_rate=0.2)
         again = type(optimizer).from_config(optimizer.get_config())
         assert again.get_config() == optimizer.get_config()
+
+
+PATHS = ("embeddings/LayerNorm/gamma", "dense/kernel", "dense/bias")
+
+
+def decayed(optimizer):
+    """Return the paths that weight decay alone moves."""
+    variables = [variable(path, np.ones([2], "float32")) for path in PATHS]
+    optimizer.build(variables)
+    optimizer.update([np.zeros([2], "float32")] * 3)
+    return [each.path for each in variables if each.numpy()[0] != 1]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_patterns_may_be_a_single_string(name):
+    optimizer = create_optimizer(name, 0.1, exclude_from_weight_decay="LayerNorm")
+    assert decayed(optimizer) == ["dense/kernel", "dense/bias"]
+    for argument in {"exclude_from_layer_adaptation", "orthogonalized"} & {*optimizer.get_config()}:
+        assert create_optimizer(name, 0.1, **{argument: "dense"}).get_config()[argument] == [
+            "dense"
+        ]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_decay_of_keras_is_refused_and_its_exclusions_are_heeded(name):
+    with pytest.raises(InputError, match=r"`weight_decay`=0.0: use `weight_decay_rate`"):
+        create_optimizer(name, 0.1, weight_decay=0.0)
+    kernel = variable("kernel", np.ones([2], "float32"))
+    for arguments in ({"var_list": [kernel]}, {"var_names": ["kernel"]}):
+        optimizer = create_optimizer(name, 0.1)
+        optimizer.exclude_from_weight_decay(**arguments)
+        optimizer.build([kernel])
+        optimizer.update([np.zeros([2], "float32")])
+        assert kernel.numpy()[0] == 1
+
+
+@pytest.mark.parametrize("given", [None, True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_commands_correct_bias_where_the_class_does(name, given):
+    default = create_optimizer(name, 0.1).bias_correction
+    options = TrainingOptions(output_dir="out", optimizer=name, bias_correction=given)
+    optimizer = create_optimizer(name, 0.1, **options.optimizer_arguments(None))
+    assert optimizer.bias_correction == (default if given is None else given)
 
 
 def pair(count):

@@ -39,6 +39,7 @@ class TensorFlowDevices(Devices):
         jit_compile: whether XLA compiles each step; None: on GPUs only. TPUs always do.
         within_xla: whether the caller has XLA compile the whole training step.
         jax_kernels: whether the training step, on a TPU, uses the kernels of the JAX engine.
+        plain: whether the training step, on a CPU, does without kernels of our own.
     """
 
     framework = "TensorFlow"
@@ -50,12 +51,14 @@ class TensorFlowDevices(Devices):
         jit_compile: bool | None = None,
         within_xla: bool = False,
         jax_kernels: bool = False,
+        plain: bool = False,
     ):
         self.strategy = strategy or tf.distribute.get_strategy()
         self.workers = workers or TensorFlowWorkers()
         self._jit_compile = jit_compile
         self.within_xla = within_xla
         self.jax_kernels = jax_kernels
+        self.plain = plain
 
     @property
     def num_replicas(self) -> int:
@@ -242,7 +245,13 @@ def create_devices(options: DeviceOptions) -> TensorFlowDevices:
     check_strategy(options, STRATEGIES)
     strategy, workers = STRATEGIES[options.strategy](options)
     jax_kernels = _can_use_jax_kernels(options.attention, strategy)
-    return TensorFlowDevices(strategy, workers, options.jit_compile, jax_kernels=jax_kernels)
+    return TensorFlowDevices(
+        strategy,
+        workers,
+        options.jit_compile,
+        jax_kernels=jax_kernels,
+        plain=options.attention == "plain",
+    )
 
 
 def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bool:

@@ -102,7 +102,8 @@ def _shape(tensor: tf.Tensor) -> list:
 
 def _training_execution(devices: TensorFlowDevices, remat: bool) -> TrainingExecution:
     in_xla = devices.needs_xla or devices.within_xla or has_any("TPU")
-    if in_xla or has_any("GPU"):  # XLA fuses the plain operations by itself
+    # XLA fuses the plain operations by itself.
+    if in_xla or has_any("GPU") or devices.plain:
         kernels = PLAIN_KERNELS
         if devices.jax_kernels:
             from albert_tf.engines.tensorflow.tpu_kernels import TPU_KERNELS as kernels

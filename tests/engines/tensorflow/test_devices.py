@@ -10,13 +10,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow import devices, workers
+from albert_tf.engines.tensorflow import devices, step, workers
 from albert_tf.engines.tensorflow.cluster import Cluster
+from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS
 from albert_tf.engines.tensorflow.devices import STRATEGIES, TensorFlowDevices, create_devices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import check_batches
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import _check_masks
@@ -187,3 +189,11 @@ def test_slurms_gpus_are_shared_out_among_the_tasks_that_see_them_all(monkeypatc
     monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
     workers._share_gpus(Cluster(("a:1", "a:2"), 0, (0, 2)))
     assert len(visible) == 2
+
+
+@pytest.mark.parametrize(
+    ("attention", "kernels"), [("plain", PLAIN_KERNELS), ("auto", CPU_KERNELS)]
+)
+def test_on_a_cpu_plain_means_without_kernels_of_our_own(attention, kernels):
+    made = create_devices(DeviceOptions(attention=attention))
+    assert step._training_execution(made, remat=False).kernels is kernels
