@@ -202,26 +202,23 @@ class AlbertConfig:
 
         Args:
             values: content of an `albert_config.json`, of a Hugging Face `config.json`, which is
-                recognized by its `model_type`, or of a config of albert_zh, recognized by keys of
-                BERT such as `directionality` without any of the original's such as
-                `num_hidden_groups`.
+                recognized by its `model_type` or `architectures` and whose unknown keys are
+                ignored, or of a config of albert_zh, recognized by keys of BERT such as
+                `directionality` without any of the original's such as `num_hidden_groups`.
             source: origin of the values, for errors.
 
         Raises:
             InputError: If a key is unknown, a value is out of range, or the values describe
                 another architecture.
         """
-        if "model_type" in values:
-            values = huggingface_config.fields_of(values, source)
+        known = {field.name for field in dataclasses.fields(cls)}
+        others = (*_ONLY_STRUCTURE, *_IGNORED, *albert_zh_config.BERT_KEYS)
+        if "model_type" in values or "architectures" in values:
+            values = huggingface_config.fields_of(values, {*known, *others}, source)
         elif albert_zh_config.is_albert_zh(values):
             values = albert_zh_config.fields_of(values, source)
         huggingface_config.check_only(values, _ONLY_STRUCTURE, source)
-        known = {field.name for field in dataclasses.fields(cls)}
-        values = {
-            key: value
-            for key, value in values.items()
-            if key not in (*_ONLY_STRUCTURE, *_IGNORED, *albert_zh_config.BERT_KEYS)
-        }
+        values = {key: value for key, value in values.items() if key not in others}
         if unknown := sorted(set(values) - known):
             raise InputError(
                 f"{source}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"

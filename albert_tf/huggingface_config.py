@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+from collections.abc import Container
 from typing import Any
 
 from albert_tf.errors import InputError
+
+_logger = logging.getLogger(__name__)
 
 # Hugging Face name -> ours. Their "gelu" is exact; the original's is the tanh approximation.
 _ACTIVATIONS = {
@@ -51,20 +56,33 @@ def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> Non
             raise InputError(f"{source}: {key}={values[key]!r}: ALBERT supports only {value!r}")
 
 
-def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
+def fields_of(values: dict[str, Any], known: Container[str], source: str) -> dict[str, Any]:
     """Translate a Hugging Face config to the fields of an `AlbertConfig`.
 
-    Unknown keys are kept, so that `AlbertConfig.from_dict` can report them.
+    Every version of that library, and every user of it, adds keys, which are named and left out.
+
+    Args:
+        values: content of the file.
+        known: keys to keep.
+        source: origin of the values.
 
     Raises:
         InputError: If the values describe another architecture.
     """
     check_only(values, _ONLY, source)
+    unknown = values.keys() - _ONLY.keys() - _IGNORED
+    if ignored := sorted(key for key in unknown if key not in known):
+        _name_ignored(source, ", ".join(ignored))
     activation = str(values.get("hidden_act", "gelu_new"))
     return {
-        **{key: v for key, v in values.items() if key not in _ONLY and key not in _IGNORED},
+        **{key: value for key, value in values.items() if key in known},
         "hidden_act": _ACTIVATIONS.get(activation, activation),
     }
+
+
+@functools.cache  # once for each file, which several parts of a program read
+def _name_ignored(source: str, keys: str) -> None:
+    _logger.info("%s: ignored keys that say nothing about an ALBERT: %s", source, keys)
 
 
 def to_huggingface(fields: dict[str, Any]) -> dict[str, Any]:

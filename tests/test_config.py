@@ -234,12 +234,26 @@ def test_hugging_faces_files_are_read(theirs, ours):
         ({"tie_word_embeddings": False}, "tie_word_embeddings=False.*True"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
         ({"hidden_act": "silu"}, "hidden_act='silu'.*gelu"),
-        ({"hiden_size": 64}, "unknown key 'hiden_size'"),
     ],
 )
 def test_what_hugging_faces_files_may_not_say_is_named(changes, message):
     with pytest.raises(InputError, match=f"config.json: {message}"):
         AlbertConfig.from_dict({**HUGGING_FACE, **changes}, source="config.json")
+
+
+@pytest.mark.parametrize("recognized_by", ["model_type", "architectures"])
+def test_other_keys_of_hugging_faces_files_are_named_once(caplog, recognized_by):
+    kept = {key: HUGGING_FACE[key] for key in ("hidden_size", "num_attention_heads", recognized_by)}
+    more = {"xla_device": None, "auto_map": {}, "_num_labels": 2, "gap_size": 0}
+    with caplog.at_level("INFO"):
+        for _ in range(3):
+            config = AlbertConfig.from_dict({**kept, **more}, source=f"{recognized_by}/config.json")
+    assert config == AlbertConfig(hidden_size=64, num_attention_heads=4)
+    (line,) = caplog.messages
+    assert line.startswith(f"{recognized_by}/config.json: ignored")
+    assert line.endswith(": _num_labels, auto_map, xla_device")
+    with pytest.raises(InputError, match="ours: unknown key 'xla_device'"):
+        AlbertConfig.from_dict({**AlbertConfig().to_dict(), "xla_device": None}, source="ours")
 
 
 def test_files_that_are_no_config_are_named(tmp_path):

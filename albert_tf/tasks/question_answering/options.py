@@ -118,7 +118,8 @@ class QuestionAnsweringOptions(FineTuningOptions):
     )
     version_2_with_negative: bool | None = option(
         None,
-        "Whether questions may have no answer (SQuAD 2.0); by default derived from the files.",
+        "Whether questions may have no answer (SQuAD 2.0); by default as in the training file, or "
+        "as the model in --output_dir was trained.",
         common=True,
     )
     squad_head: str = option(

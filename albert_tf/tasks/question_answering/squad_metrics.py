@@ -17,12 +17,12 @@ def question_scores(
 ) -> tuple[float, float]:
     """Return exact match and F1 of a prediction, each the best over the answers.
 
-    In 2.0, answers without units (words, by default) are ignored, and if none is left "" is
-    correct.
+    In 2.0, answers without units (words, by default) are ignored. If none is left, "" is correct.
     """
     answers = [answer.text for answer in question.answers]
     if version_2:
-        answers = [answer for answer in answers if metric.split(answer)] or [""]
+        answers = [answer for answer in answers if metric.split(answer)]
+    answers = answers or [""]
     return (
         max(exact_match(prediction, answer, metric) for answer in answers),
         max(f1(prediction, answer, metric, version_2) for answer in answers),

@@ -123,12 +123,15 @@ class QuestionAnsweringTask(FineTuningTask):
         options, files, trained = self.options, self._files, self._trained()
         version_2 = options.version_2_with_negative
         if version_2 is None:
-            by_file = [file.version_2 for file in files.values()]
             version_2 = trained.version_2_with_negative
             if version_2 is None:
-                version_2 = any(by_file)
-            if any(by_file) and not version_2 and "train" not in files:
-                version_2 = True
+                learned = [files["train"]] if "train" in files else files.values()
+                version_2 = any(file.version_2 for file in learned)
+            if not version_2 and any(file.version_2 for file in files.values()):
+                logger.warning(
+                    "every question gets an answer, as in the data that the model learns from, "
+                    "though some here have none"
+                )
         head = options.squad_head
         if head == "auto":
             head = trained.squad_head or ("conditional" if version_2 else "span")
@@ -324,7 +327,7 @@ def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:
         file = files[split] = by_path[path]
         if split != "predict" and not file.labeled:
             raise InputError(f"`{name}`={path}: contains no answers, which `do_{split}` needs")
-        without = file.without_answer() if file.labeled else 0
+        without = file.without_answer() if file.labeled and split != "predict" else 0
         if without and options.version_2_with_negative is False:
             raise InputError(
                 f"`{name}`={path}: {without:,} of {len(file.questions):,} questions have no "

@@ -51,11 +51,13 @@ def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
     The score is the smaller of the numbers of tokens before and after it, plus 0.01 times the
     length of the part; the first of equals wins, as in BERT.
     """
-    first, length = np.array(parts)[:, :, None].swapaxes(0, 1)
-    before = np.arange(tokens) - first
-    after = length - 1 - before
-    inside = (before >= 0) & (after >= 0)
-    return np.where(inside, np.minimum(before, after) + 0.01 * length, -1.0).argmax(axis=0)
+    part, most = np.zeros(tokens, np.int64), np.full(tokens, -1.0)
+    for number, (first, length) in enumerate(parts):
+        before, own = np.arange(length), slice(first, first + length)
+        context = np.minimum(before, before[::-1]) + 0.01 * length
+        part[own] = np.where(context > most[own], number, part[own])
+        most[own] = np.maximum(context, most[own])
+    return part
 
 
 def tokens_of(answer: Answer, offsets: np.ndarray) -> tuple[int, int] | None:

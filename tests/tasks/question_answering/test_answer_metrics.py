@@ -185,3 +185,57 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     assert QuestionAnsweringTask(predicting, task.tokenizer).metric == "cmrc_f1"
     flagged = dataclasses.replace(predicting, answer_metric="characters")
     assert QuestionAnsweringTask(flagged, task.tokenizer).metric == "character_f1"
+
+
+@pytest.mark.parametrize(
+    ("trained", "in_training", "unanswered", "may_be_none"),
+    [
+        (False, None, 1, False),
+        (True, None, 0, True),
+        (None, None, 1, True),
+        (None, None, 0, False),
+        (None, 0, 1, False),
+        (None, 1, 0, True),
+    ],
+)
+def test_what_a_model_learned_says_whether_there_may_be_no_answer(
+    tmp_path, trained, in_training, unanswered, may_be_none
+):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcd"]))
+
+    def write(name, without):
+        answers = [{"text": "c", "answer_start": 4}]
+        qas = [
+            {"id": str(n), "question": "a", "answers": answers if n >= without else []}
+            for n in range(3)
+        ]
+        content = {"data": [{"paragraphs": [{"context": "a b c d", "qas": qas}]}]}
+        (tmp_path / name).write_text(json.dumps(content))
+        return str(tmp_path / name)
+
+    if trained is not None:
+        settings = {"version_2_with_negative": trained, "squad_head": "span"}
+        (tmp_path / "question_answering.json").write_text(json.dumps(settings))
+    options = QuestionAnsweringOptions(
+        output_dir=str(tmp_path),
+        train_file=None if in_training is None else write("train.json", in_training),
+        predict_file=write("dev.json", unanswered),
+        squad_head="span",
+        max_seq_length=32,
+        max_query_length=8,
+        do_train=in_training is not None,
+        do_eval=True,
+        do_predict=True,
+    )
+    task = QuestionAnsweringTask(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
+    (questions,) = task.read("predict").values()
+    examples = ExampleSet("predict", "", questions, task.encode("predict", questions))
+    start = end = np.zeros([3, 32], np.float32)
+    start[:, 0], start[:, 5] = 9, 8  # no answer is better than "c"
+    outputs = {"start_logits": start, "end_logits": end}
+    task.write_predictions(str(tmp_path), examples, outputs)
+    predictions = json.loads((tmp_path / "predictions.json").read_text())
+    assert set(predictions.values()) == {"" if may_be_none else "c"}
+    assert (tmp_path / "null_odds.json").exists() == may_be_none
+    if not may_be_none:
+        assert task.score(examples, outputs)["f1"] == pytest.approx(100 * (3 - unanswered) / 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -50,6 +52,16 @@ def test_a_token_belongs_to_the_part_with_the_most_context(tokens, room, stride)
                 context = min(token - first, first + length - 1 - token)
                 scores[number] = context + 0.01 * length
         assert chosen == min(scores, key=lambda number: (-scores[number], number))
+
+
+def test_memory_grows_with_the_context_only():
+    tokens = 40_000
+    parts = parts_of(tokens, 300, 128)
+    tracemalloc.start()
+    max_context(parts, tokens)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50 * tokens < len(parts) * tokens
 
 
 CONTEXTS = st.text(st.sampled_from("abcd xyz.\n"), max_size=50)
