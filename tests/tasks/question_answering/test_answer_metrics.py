@@ -201,7 +201,9 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
 def test_what_a_model_learned_says_whether_there_may_be_no_answer(
     tmp_path, trained, in_training, unanswered, may_be_none
 ):
-    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcd"]))
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcd"])
+    )
 
     def write(name, without):
         answers = [{"text": "c", "answer_start": 4}]
