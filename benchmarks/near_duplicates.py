@@ -85,7 +85,7 @@ def _kept(texts: list[str], folder: str) -> int:
         store = DocumentStore(place)
         store.open()
         for text in texts:
-            store.add(OutputDocument("name", "source", text, 1, 1, False, 1, signature(text)))
+            store.add(OutputDocument("name", "", "source", text, 1, 1, False, 1, signature(text)))
         kept = sum(1 for _ in store.without_near_duplicates(_DATATROVE_SIMILARITY))
         store.close()
         return kept

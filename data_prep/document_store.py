@@ -28,7 +28,7 @@ class DocumentStore(AppendedFiles):
         """Add a document."""
         text = document.text.encode("utf-8", "replace")
         numbers = (len(text), document.sentences, document.words, document.copies)
-        fields = [*map(str, numbers), str(int(document.held_out)), document.source, document.name]
+        fields = [*map(str, (*numbers, int(document.held_out))), *document[:3]]
         row = "\t".join(fields).encode("utf-8", "replace")
         self.append(row + b"\n" + text, document.signature)
         self.written["documents"] += 1
@@ -48,11 +48,11 @@ class DocumentStore(AppendedFiles):
         is_duplicate = find_near_duplicates(rows, similarity)
         with open(documents, "rb") as file, ThroughputLine("wrote", "documents", count) as progress:
             for number, is_left_out in enumerate(is_duplicate):
-                *numbers, source, name = file.readline().decode().rstrip("\n").split("\t")
+                *numbers, name, key, source = file.readline().decode().rstrip("\n").split("\t")
                 size, sentences, words, copies, held_out = map(int, numbers)
                 text = file.read(size)
                 if not is_left_out:
                     yield OutputDocument(
-                        name, source, text.decode(), sentences, words, bool(held_out), copies
+                        name, key, source, text.decode(), sentences, words, bool(held_out), copies
                     )
                 progress.update(number)

@@ -32,7 +32,7 @@ from data_prep.output_documents import (
     split_paragraphs,
 )
 from data_prep.sampling import DocumentSample
-from data_prep.sources import TOOLS, Source, find_inputs, fingerprint, parse_sources
+from data_prep.sources import TOOLS, Source, distinct_names, find_inputs, fingerprint, parse_sources
 from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
 from data_prep.workers import start_workers
 
@@ -114,9 +114,9 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         and not options.max_megabytes,
         has_store=bool(options.near_duplicates),
     )
-    names = {field.name for field in dataclasses.fields(ReaderOptions)}
-    values = {name: getattr(options, name) for name in names}
-    reader_options = ReaderOptions(**(values | {"templates": own_templates}))
+    values = vars(options) | {"templates": own_templates, "file_names": distinct_names(inputs)}
+    names = [field.name for field in dataclasses.fields(ReaderOptions)]
+    reader_options = ReaderOptions(**{name: values[name] for name in names})
     job = _Job(options, reader_options, sources, formats)
     input_bytes = sum(identity[0] for identity in inputs.values())
     extraction = _Extraction(job, work, input_bytes, start)

@@ -22,6 +22,7 @@ class OutputDocument(NamedTuple):
 
     Attributes:
         name: name of the document; a piece of a long one has its number appended.
+        key: identifies it in the corpus, likewise.
         source: source of the document.
         text: its sentences, one per line.
         sentences: number of sentences.
@@ -32,6 +33,7 @@ class OutputDocument(NamedTuple):
     """
 
     name: str
+    key: str
     source: str
     text: str
     sentences: int
@@ -93,7 +95,8 @@ def make_output_documents(
         weight: how often it is written, on average.
         options: the options of the run.
     """
-    copies = _copies(document.name, weight, options.random_seed)
+    document = document._replace(key=_tsv_field(document.key or document.name))
+    copies = _copies(document.key, weight, options.random_seed)
     if not copies:
         return
     limit = options.max_document_sentences
@@ -117,15 +120,14 @@ def _output_document(
     copies: int,
     options: ExtractionOptions,
 ) -> OutputDocument:
-    whole = _tsv_field(document.name)
-    name = whole + suffix
     text = "\n".join(sentences) + "\n"
-    hashed = name if options.hold_out_parts else whole
+    hashed = document.key + suffix if options.hold_out_parts else document.key
     held_out = bool(options.eval_output_file) and (
         document_hash(hashed, "held out", options.random_seed) < options.eval_fraction
     )
     return OutputDocument(
-        name,
+        _tsv_field(document.name) + suffix,
+        document.key + suffix,
         _tsv_field(document.source),
         text,
         len(sentences),
@@ -152,16 +154,16 @@ def _tsv_field(text: str) -> str:
     return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
 
 
-def _copies(name: str, weight: float, seed: int) -> int:
+def _copies(key: str, weight: float, seed: int) -> int:
     """Return a weight of 2.5 gives 2 or 3 copies, with equal probability."""
     whole = int(weight)
     rest = weight - whole
-    return whole + (rest > 0 and document_hash(name, "weight", seed) < rest)
+    return whole + (rest > 0 and document_hash(key, "weight", seed) < rest)
 
 
-def document_hash(name: str, purpose: str, seed: int) -> float:
-    """Return a number in [0, 1) that depends on the name of a document, not on its position."""
+def document_hash(key: str, purpose: str, seed: int) -> float:
+    """Return a number in [0, 1) that depends on the key of a document, not on the others."""
     digest = hashlib.blake2b(
-        f"{seed}\t{purpose}\t{name}".encode("utf-8", "replace"), digest_size=8
+        f"{seed}\t{purpose}\t{key}".encode("utf-8", "replace"), digest_size=8
     ).digest()
     return int.from_bytes(digest, "big") / 2**64

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from data_prep.output_documents import OutputDocument, document_hash
 
+# A document of more than this share of the sample is large.
+_LARGE = 1 / 50
+
 
 class _Entry(NamedTuple):
     """A document in the sample; entries compare by the first field.
@@ -33,8 +36,9 @@ class _Entry(NamedTuple):
 class DocumentSample:
     """Keeps the documents with the smallest hashes that fit into a size, in their order.
 
-    Every document has the same chance wherever it occurs in the corpus. Texts are kept in a
-    temporary file; memory holds only a few numbers per document.
+    Every document has the same chance wherever it occurs in the corpus. The sample ends with the
+    first document that does not fit; a large one is left out alone, so that little room remains.
+    Texts are kept in a temporary file; memory holds only a few numbers per document.
 
     Args:
         megabytes: maximum size of the sample.
@@ -46,7 +50,9 @@ class DocumentSample:
     """
 
     def __init__(self, megabytes: float, seed: int, folder: str):
-        self._seed, self._free_bytes = seed, int(megabytes * 1e6)
+        self._seed, self._bytes = seed, int(megabytes * 1e6)
+        self._free_bytes = self._bytes  # but for large documents
+        self._large: list[_Entry] = []
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed in `__exit__`)
         self._kept: list[_Entry] = []  # a heap
         self._limit = 1.0
@@ -54,26 +60,48 @@ class DocumentSample:
 
     def add(self, document: OutputDocument) -> None:
         """Add a document, or leaves it out; may remove others that were added before."""
-        drawn = document_hash(document.name, "kept", self._seed)
+        priority = -document_hash(document.key, "kept", self._seed)
         text = document.text.encode()
         output_bytes = (len(text) + 1) * document.copies
-        if drawn >= self._limit:
-            self.left_out_bytes += output_bytes
+        self.left_out_bytes += output_bytes
+        is_large = self._is_large(output_bytes)
+        if self._is_hopeless(priority, output_bytes) if is_large else -priority >= self._limit:
             return
         compressed = zlib.compress(text, 1)
         offset = self._file.seek(0, os.SEEK_END)
         self._file.write(compressed)
-        entry = _Entry(-drawn, offset, len(compressed), output_bytes, document._replace(text=""))
+        entry = _Entry(priority, offset, len(compressed), output_bytes, document._replace(text=""))
+        if is_large:
+            self._large.append(entry)
+            self._large = [
+                e for e in self._large if not self._is_hopeless(e.priority, e.output_bytes)
+            ]
+            return
         heapq.heappush(self._kept, entry)
         self._free_bytes -= output_bytes
         while self._free_bytes < 0:
             dropped = heapq.heappop(self._kept)
             self._free_bytes += dropped.output_bytes
-            self.left_out_bytes += dropped.output_bytes
             self._limit = -dropped.priority
 
+    def _is_large(self, output_bytes: int) -> bool:
+        return output_bytes > self._bytes * _LARGE
+
+    def _is_hopeless(self, priority: float, output_bytes: int) -> bool:
+        """Return whether large documents that come first, none of them larger, leave no room."""
+        before = (e.output_bytes for e in self._large if e.priority > priority)
+        return output_bytes + sum(size for size in before if size <= output_bytes) > self._bytes
+
     def __iter__(self) -> Iterator[OutputDocument]:
-        for entry in sorted(self._kept, key=lambda entry: entry.offset):
+        chosen, free_bytes = [], self._bytes
+        for entry in sorted(self._kept + self._large, reverse=True):
+            if entry.output_bytes <= free_bytes:
+                chosen.append(entry)
+                free_bytes -= entry.output_bytes
+            elif not self._is_large(entry.output_bytes):
+                break
+        for entry in sorted(chosen, key=lambda entry: entry.offset):
+            self.left_out_bytes -= entry.output_bytes
             self._file.seek(entry.offset)
             text = zlib.decompress(self._file.read(entry.compressed_bytes)).decode()
             yield entry.document._replace(text=text)

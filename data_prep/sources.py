@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert_tf import files
@@ -13,7 +13,7 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.hidden_folder import fingerprint_of, tool_versions
 
 # Incremented whenever the same options and input give another corpus.
-_VERSION = 2
+_VERSION = 3
 # Packages that decide what is text and where a sentence ends.
 TOOLS = (
     "albert-tf",
@@ -110,6 +110,18 @@ def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]
             for file in _files_below(path, CORPUS_FORMATS[source.format].ending):
                 found[file] = files.file_identity(file)
     return found
+
+
+def distinct_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return names of the files of which others have the base name: paths below their folder."""
+    alike: dict[str, list[str]] = {}
+    for path in paths:
+        alike.setdefault(os.path.basename(path), []).append(path)
+    names = {}
+    for group in alike.values():
+        start = os.path.commonprefix(group).rfind("/") + 1
+        names.update({path: path[start:] for path in group if len(group) > 1})
+    return names
 
 
 def _files_below(path: str, ending: str) -> Iterator[str]:

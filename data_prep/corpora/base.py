@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
@@ -20,14 +20,17 @@ class Document(NamedTuple):
     """A text whose sentences follow one another, so that their order is meaningful.
 
     Attributes:
-        name: identifies the text wherever the corpus is stored; decides whether it is held out.
+        name: name of the text, wherever the corpus is stored.
         source: its origin, such as a package or a book: a label for classification.
         paragraphs: its text; the format defines whether a paragraph is a single sentence.
+        key: decides whether it is held out or sampled; the name, if "". No other document of the
+            corpus has the same, wherever it is stored.
     """
 
     name: str
     source: str
     paragraphs: list[str]
+    key: str = ""
 
 
 @dataclasses.dataclass
@@ -102,7 +105,11 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class ReaderOptions:
-    """The fields of `ExtractionOptions` that readers use, under the same names."""
+    """The fields of `ExtractionOptions` that readers use, under the same names.
+
+    Attributes:
+        file_names: names of files of which another one has the base name.
+    """
 
     language: str = "en"
     keep_headings: bool = False
@@ -112,6 +119,11 @@ class ReaderOptions:
     document_sentences: int = 0
     package_list: str | None = None
     templates: str = ""
+    file_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def file_name(self, path: str) -> str:
+        """Return a name of a file that no other input file has, wherever they are stored."""
+        return self.file_names.get(path, os.path.basename(path))
 
 
 class CorpusFormat(NamedTuple):

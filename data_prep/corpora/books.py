@@ -50,7 +50,7 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
     found = paragraphs(without_frame(list(files.read_lines(path))))
     counts.input_bytes += files.size(path)
     counts.characters += sum(map(len, found))
-    name = os.path.basename(path)
+    name = options.file_name(path)
     yield Document(name, name, found)
 
 

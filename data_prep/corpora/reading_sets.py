@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
         InputError: If a file is neither SQuAD nor RACE.
     """
     seen: set[tuple[str, ...]] = set()
+    names: Counter[str] = Counter()
     for path in unit:
         counts.input_bytes += files.size(path)
         for name, source, found in _passages(path):
@@ -63,7 +65,9 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
                 counts.repeated_characters += characters
             else:
                 seen.add(tuple(found))
-                yield Document(one_line(name), one_line(source), found)
+                names[name] += 1  # articles may have no title, or the same
+                key = f"{name}#{names[name]}" if names[name] > 1 else ""
+                yield Document(one_line(name), one_line(source), found, key)
 
 
 def _files_below(folder: str) -> list[str]:

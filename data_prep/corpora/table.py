@@ -94,9 +94,9 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
         InputError: If the file is damaged, or lacks a column.
     """
     counts.input_bytes += unit.bytes
-    source = os.path.basename(unit.path)
+    source = options.file_name(unit.path)
     rows = _table_type(unit.path).rows(unit, options, counts)
-    name, joined = "", 0
+    name, key, joined = "", "", 0
     collected: list[str] = []
     with _parser_errors(unit.path):
         for number, row in enumerate(rows, start=unit.first_row + 1):
@@ -110,15 +110,15 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
                 continue
             counts.characters += sum(map(len, found))
             if not collected:
+                key = f"{source}:{number}"  # titles may repeat
                 name = one_line(str(title)) if title is not None else ""
-                name = name or f"{source}:{number}"
             collected += found
             joined += 1
             if joined >= options.document_sentences:
-                yield Document(name, source, collected)
+                yield Document(name or key, source, collected, key)
                 collected, joined = [], 0
     if collected:
-        yield Document(name, source, collected)
+        yield Document(name or key, source, collected, key)
 
 
 def paragraphs(text: str) -> list[str]:

@@ -6,7 +6,6 @@ number of lines.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -47,7 +46,7 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
         InputError: If the file is not UTF-8.
     """
     counts.input_bytes += unit.end - unit.begin
-    source = os.path.basename(unit.path)
+    source = options.file_name(unit.path)
     unit_counts: Counter[str] = Counter()
     documents = sentences = single = long = 0
     for document in read_unit(unit, unit_counts, options.document_sentences):

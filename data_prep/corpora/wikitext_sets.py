@@ -10,7 +10,6 @@ Source: Merity et al., "Pointer Sentinel Mixture Models", 2016, section 4.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -52,8 +51,8 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
         InputError: If the file is not UTF-8, or does not begin with a title.
     """
     counts.input_bytes += unit.end - unit.begin
-    source = os.path.basename(unit.path)
-    title = ""
+    source = options.file_name(unit.path)
+    title = key = ""
     found: list[str] = []
     end = unit.text_end
     for offset, line, size in lines_from(unit):
@@ -66,12 +65,12 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
         level, heading = _heading(text)
         if level == 1:
             if found:
-                yield Document(title, source, found)
+                yield Document(title, source, found, key)
             elif title:
                 counts.left_out["articles without text"] += 1
             if offset >= end:
                 return
-            title, found = heading, []
+            title, key, found = heading, f"{source}:{offset}", []
         elif text and not title and not unit.begin:
             raise InputError(
                 f"{unit.path}: not WikiText, which begins with a title such as ` = Title = `"
@@ -82,7 +81,7 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
             if "<unk>" in text:
                 counts.warn(f"{unit.path}: has <unk> for rare words; use the raw files")
     if found:
-        yield Document(title, source, found)
+        yield Document(title, source, found, key)
 
 
 def _heading(line: str) -> tuple[int, str]:

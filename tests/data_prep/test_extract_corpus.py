@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import random
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import extract_corpus
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.output_documents import document_hash
+from data_prep.output_documents import OutputDocument, document_hash
+from data_prep.sampling import DocumentSample
 from data_prep.unfinished_corpus import sources_file
 
 
@@ -95,6 +98,60 @@ def test_the_sample_does_not_depend_on_the_size_of_documents(tmp_path):
     hashes = {name: document_hash(name, "kept", options.random_seed) for name in every}
     assert kept == set(sorted(every, key=hashes.get)[: len(kept)])
     assert 30 < len(kept) < 250
+
+
+def test_a_large_document_is_left_out_alone(tmp_path):
+    """As if all were sorted by their hashes, in whatever order they arrive."""
+    draw = random.Random(1)
+    for _ in range(200):
+        sizes = [draw.choice([1, 1, 5, 19, 40, 300, 600, 900, 2000]) for _ in range(60)]
+        hashes = {str(n): document_hash(str(n), "kept", 0) for n in range(len(sizes))}
+        expected, free = set(), 1000
+        for key in sorted(hashes, key=hashes.get):
+            size = sizes[int(key)]
+            if size <= free:
+                expected.add(key)
+                free -= size
+            elif size <= 20:
+                break
+        with DocumentSample(0.001, 0, str(tmp_path)) as sample:
+            for number in draw.sample(range(len(sizes)), len(sizes)):
+                text = "x" * (sizes[number] - 1)
+                sample.add(OutputDocument("same", str(number), "s", text, 1, 1, False, 1))
+            assert {document.key for document in sample} == expected
+            assert sample.left_out_bytes == sum(sizes) - (1000 - free)
+            assert len(sample._large) < 40
+
+
+SAME_NAMES = {
+    "books": ("books", "{n:02}/text.txt", "Book {n} has a sentence."),
+    "two folders of one name": ("text", "{n}/a/train.txt", "Text {n}."),
+    "titles": ("table", "{n}/rows.jsonl", '{{"title": "Untitled", "text": "Row {n}."}}\n'),
+    "articles": ("wikitext", "wiki.{m}", " = Untitled = \n\n Article {n} . \n\n"),
+}
+
+
+@pytest.mark.parametrize(("format", "path", "text"), SAME_NAMES.values(), ids=SAME_NAMES)
+def test_documents_of_the_same_name_are_drawn_each_for_itself(tmp_path, format, path, text):
+    for number in range(60):
+        file = tmp_path / "in" / path.format(n=number, m=number % 2)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("a").write(text.format(n=number))
+    inputs = re.sub(r"\{.*?\}", "*", f"{tmp_path}/in/{path}")
+    draws = []
+    for weight, seed in ((1, 1), (0.5, 1), (0.5, 2)):
+        options = ExtractionOptions(
+            source=(f"{format}:{inputs}@{weight}",),
+            title_column="title" if format == "table" else None,
+            output_file=str(tmp_path / "train.txt"),
+            eval_output_file=str(tmp_path / "eval.txt") if weight == 1 else None,
+            eval_fraction=0.5,
+            random_seed=seed,
+        )
+        extract_corpus.run(options)
+        draws.append(set((tmp_path / "train.txt").read_text().split("\n\n")))
+    assert all(15 < len(draw) < 45 for draw in draws)
+    assert len({frozenset(draw) for draw in draws}) == 3
 
 
 def test_long_documents_are_split_between_paragraphs(tmp_path):

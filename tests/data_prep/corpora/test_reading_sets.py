@@ -43,7 +43,7 @@ def folder(tmp_path):
 def test_each_distinct_passage_is_a_document(folder):
     counts = Counts()
     found = read(folder, counts=counts)
-    assert found == [
+    assert [document[:3] for document in found] == [
         ("high1.txt", "high", ["First line.", "Second line."]),
         ("high:2.txt", "high", ["Another."]),
         ("Emma:1", "Emma", ["A context."]),
@@ -53,6 +53,16 @@ def test_each_distinct_passage_is_a_document(folder):
         counts.repeated_characters
     )
     assert counts.repeated_characters == len("First line.Second line.Another.B.")
+
+
+def test_passages_of_untitled_articles_have_keys_of_their_own(tmp_path):
+    (tmp_path / "a.json").write_text(squad("A.", "B.", title=""))
+    (tmp_path / "b.json").write_text(squad("C.", title=""))
+    assert [(d.name, d.key) for d in read(tmp_path)] == [
+        ("squad:1", ""),
+        ("squad:2", ""),
+        ("squad:1", "squad:1#2"),
+    ]
 
 
 def test_files_and_globs_may_overlap(folder):

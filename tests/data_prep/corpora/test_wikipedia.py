@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from data_prep.corpora import dumps
-from data_prep.corpora.base import ReaderOptions
+from data_prep.corpora.base import Document, ReaderOptions
 from tests.data_prep.corpora.reading import read
 
 HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
@@ -84,7 +84,7 @@ def test_only_articles_are_kept(tmp_path):
         )
     )
     documents, counts = read("wikipedia", [str(tmp_path / "*.xml")])
-    assert documents == [
+    assert [document[:3] for document in documents] == [
         ("A &amp; B", "dewiki", ["Er sagte: ja."]),
         ("Z", "dewiki", ["Letzter."]),
     ]
@@ -98,7 +98,7 @@ def test_only_articles_are_kept(tmp_path):
     assert counts.warnings == []
     assert counts.input_bytes == (tmp_path / "dump.xml").stat().st_size
     (documents, _) = read("wikipedia", [str(tmp_path / "*.xml")], ReaderOptions(keep_lists=True))
-    assert ("Liste", "dewiki", ["nur", "Liste"]) in documents
+    assert Document("Liste", "dewiki", ["nur", "Liste"]) in documents
 
 
 @pytest.mark.integration
