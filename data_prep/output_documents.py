@@ -11,6 +11,7 @@ from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
 from data_prep.corpora.base import Counts, Document
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.sentences import split_sentences
+from data_prep.text_units import stripped
 
 # A longer sentence is binary data or a table, and later stages could not use it.
 MAX_SENTENCE_CHARACTERS = 1_000_000
@@ -74,7 +75,7 @@ def split_paragraphs(
         if dropped := len(found) - len(sentences):
             counts.left_out["sentences longer than a million characters"] += dropped
         key = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).digest()
-        yield Paragraph(key, len(text), [sentence for sentence in sentences if sentence])
+        yield Paragraph(key, len(text), list(filter(stripped, sentences)))
 
 
 def _one_line(text: str) -> str:

@@ -19,6 +19,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import regex
+
 from albert_tf import files
 
 # Small enough that even a modest corpus keeps many processes busy to the end, and large enough
@@ -36,9 +38,8 @@ _CHUNK_BYTES = 1 << 20
 # Approximate compression ratio.
 TEXT_PER_COMPRESSED = 4
 
-# First bytes of the white space in UTF-8 that `bytes.strip` leaves: U+001C to U+001F, U+0085 and
-# U+00A0, U+1680, U+2000 to U+205F, U+3000.
-_SPACE_STARTS = b"\x1c\x1d\x1e\x1f\xc2\xe1\xe2\xe3"
+# White space, format and control characters, fillers, and the empty Braille pattern.
+_INVISIBLE = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\u2800]*")
 
 # Read first after the end of a unit, then twice as much each time.
 _REST_BYTES = 1 << 12
@@ -248,20 +249,27 @@ def _without_byte_order_mark(line: bytes, offset: int) -> bytes:
     return line if offset else line.removeprefix(codecs.BOM_UTF8)
 
 
+def stripped(line: str) -> str:
+    """Return a line without surrounding white space; "" if no character of it can be seen."""
+    text = line.strip()
+    return "" if _INVISIBLE.fullmatch(text) else text
+
+
 def is_blank(line: bytes) -> bool:
-    """Return whether a line of UTF-8 is nothing but white space, as `str.strip` defines it."""
-    rest = line.strip()  # white space of ASCII only
-    return not rest or (rest[0] in _SPACE_STARTS and not rest.decode(errors="replace").strip())
+    """Return whether no character of a line of UTF-8 can be seen, such as U+200B or U+FEFF."""
+    rest = line.strip()
+    # Most lines begin with a visible character of ASCII.
+    return not rest or not (b" " < rest[:1] < b"\x7f" or stripped(rest.decode(errors="replace")))
 
 
 def decoded(line: bytes, offset: int, path: str) -> str:
-    """Return a line of a file as text, without surrounding white space.
+    """Return a line of a file as text, as `stripped` does.
 
     Raises:
         InputError: If it is not UTF-8.
     """
     try:
-        return line.decode().strip()
+        return stripped(line.decode())
     except UnicodeDecodeError as error:
         raise files.not_utf8(path, line_number(path, offset), error) from None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions
+from data_prep.text_units import stripped
 
 # Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***".
 _FRAME_START = re.compile(r"\s*\*\*\*\s*START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
@@ -47,7 +48,7 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
     Raises:
         InputError: If the file is not UTF-8.
     """
-    found = paragraphs(without_frame(list(files.read_lines(path))))
+    found = paragraphs(without_frame(list(map(stripped, files.read_lines(path)))))
     counts.input_bytes += files.size(path)
     counts.characters += sum(map(len, found))
     name = options.file_name(path)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions
+from data_prep.text_units import stripped
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: valid in JSON, but not in UTF-8
 _MAX_LINE_BYTES = 64 << 20  # of JSON
@@ -124,7 +125,7 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
 def paragraphs(text: str) -> list[str]:
     """Return the non-blank lines of a text."""
     text = _SURROGATE.sub("\ufffd", text)
-    return [line for line in map(str.strip, text.splitlines()) if line]
+    return list(filter(None, map(stripped, text.splitlines())))
 
 
 def one_line(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import os
 import random
 import re
@@ -13,8 +14,9 @@ import pytest
 
 from albert_tf.errors import InputError
 from data_prep import extract_corpus
+from data_prep.corpora.base import Counts, Document
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.output_documents import OutputDocument, document_hash
+from data_prep.output_documents import OutputDocument, document_hash, split_paragraphs
 from data_prep.sampling import DocumentSample
 from data_prep.unfinished_corpus import sources_file
 
@@ -152,6 +154,23 @@ def test_documents_of_the_same_name_are_drawn_each_for_itself(tmp_path, format, 
         draws.append(set((tmp_path / "train.txt").read_text().split("\n\n")))
     assert all(15 < len(draw) < 45 for draw in draws)
     assert len({frozenset(draw) for draw in draws}) == 3
+
+
+@pytest.mark.parametrize("format", ["text", "books", "table", "reading_sets"])
+@pytest.mark.parametrize("blank", ["\u200b", " \ufeff ", "\u00ad\u2060", "\u200f\u3000"])
+def test_lines_that_cannot_be_seen_separate_documents_only(tmp_path, format, blank):
+    text = f"One is here.\n{blank}\n{blank}\nTwo is there."
+    wrapped = {"table": {"text": text}, "reading_sets": {"article": text}}.get(format)
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps(wrapped) if wrapped else text, "utf-8")
+    output = tmp_path / "out.txt"
+    extract_corpus.run(
+        ExtractionOptions(format=format, input_file=(str(path),), output_file=str(output))
+    )
+    between = "\n\n" if format == "text" else "\n"
+    assert output.read_text("utf-8") == f"One is here.{between}Two is there.\n"
+    found = split_paragraphs(Document("n", "s", [blank, "One."]), "en", format == "text", Counts())
+    assert [paragraph.sentences for paragraph in found] == [[], ["One."]]
 
 
 def test_long_documents_are_split_between_paragraphs(tmp_path):

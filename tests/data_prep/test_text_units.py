@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import unicodedata
 from collections import Counter
 
 import pyarrow
@@ -23,13 +24,23 @@ from data_prep.text_units import (
     is_blank,
     read_unit,
     split_into_units,
+    stripped,
 )
 
 # White space of ASCII and beyond, alone and around text.
 LINES = st.lists(
     st.sampled_from(
         ["", " ", "one", "two words", "ünï — 中文", "\t"]
-        + ["\u3000", "\u00a0 \u2003", "\x1c", "\u0085\t", "\u3000あ\u00a0", "\u200b", "\u2028x"]
+        + [
+            "\u3000",
+            "\u00a0 \u2003",
+            "\ufeff\u200e",
+            "\x1c",
+            "\u0085\t",
+            "\u3000あ\u00a0",
+            "\u200b",
+            "\u2028x",
+        ]
     ),
     max_size=40,
 )
@@ -65,11 +76,17 @@ def test_units_of_any_length_contain_every_document_once(
         assert line.strip() == document.sentences[0]
 
 
-def test_lines_are_blank_as_str_strip_sees_them():
-    characters = (chr(code) for code in range(0x11000) if not 0xD800 <= code < 0xE000)
-    for character in characters:
-        if character != "\n":
-            assert is_blank(f" {character}\u3000".encode()) == (not character.strip()), character
+def test_lines_are_blank_where_nothing_can_be_seen():
+    characters = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    blank = {c for c in characters if c != "\n" and is_blank(f" {c}\u3000".encode())}
+    assert blank >= set("\u200b\u200e\u2060\ufeff\u00ad\u061c\u180e\u3164\ufe0f\u2800\0\x85")
+    assert all(not c.strip() or unicodedata.category(c) in HIDDEN or c == "\u2800" for c in blank)
+    assert len(blank) < 5000
+    for line in ("\u200ba", "a\u200b", "\u0301", "\ufffd", "\u00ad-", "\U0001f600\ufe0f"):
+        assert not is_blank(line.encode())
+
+
+HIDDEN = {"Cf", "Cc", "Mn", "Lo", "Cn"}  # a few of the last three, which Unicode calls ignorable
 
 
 COMPRESS = {
@@ -159,9 +176,8 @@ def test_a_document_can_be_a_number_of_lines(tmp_path_factory, lines, length, se
     path = tmp_path_factory.mktemp("units") / "in.txt"
     path.write_text("\n".join(lines), "utf-8")
     documents = read(path, length, document_sentences=sentences)
-    assert sum((document.sentences for document in documents), []) == [
-        line.strip() for line in lines if line.strip()
-    ]
+    expected = list(filter(None, map(stripped, lines)))
+    assert [sentence for document in documents for sentence in document.sentences] == expected
     for document in documents:
         assert 0 < len(document.sentences) <= sentences
         line = path.read_bytes()[document.offset :].decode().split("\n")[0]
