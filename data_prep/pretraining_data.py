@@ -20,7 +20,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
-from data_prep.example_maker import load_tokenizer
+from data_prep.example_maker import load_tokenizer, masking_of
 from data_prep.manifest_writer import (
     build_manifest,
     check_labels,
@@ -74,6 +74,9 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     plan = make_plan(options, paths, tokenizer)
     if manifest := finished_manifest(plan):
         return manifest
+    note = masking_of(options).shortfall(options.max_seq_length)
+    if note and options.masking == "static":  # of dynamic masks, training decides
+        logger.info("%s", note)
     with make_shards(plan) as work:
         return publish(plan, work, tokenizer, start)
 

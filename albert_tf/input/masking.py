@@ -51,6 +51,17 @@ class Masking(NamedTuple):
         weights = 1.0 / np.arange(1, self.ngram + 1)
         return (weights if self.favor_shorter_ngram else weights[::-1]) / weights.sum()
 
+    def shortfall(self, max_seq_length: int) -> str | None:
+        """Return a line if `max_predictions` allows less than `masked_lm_prob` of an example."""
+        wanted = round(max_seq_length * self.masked_lm_prob)
+        if self.max_predictions >= wanted:
+            return None
+        return (
+            f"note: `max_predictions_per_seq`={self.max_predictions} masks at most "
+            f"{self.max_predictions / max_seq_length:.1%} of `max_seq_length`={max_seq_length} "
+            f"tokens; `masked_lm_prob`={self.masked_lm_prob:g} needs {wanted}"
+        )
+
 
 class MaskedBatch(NamedTuple):
     """Masked examples and statistics of their spans.

@@ -131,7 +131,9 @@ def match(
     """
     loaded = {}
     for path, shape in shapes.items():
-        name = re.sub(r"group_\d+/", "group_0/", path) if init_from_group0 else path
+        name = re.sub(r"/group_\d+/", "/group_0/", path) if init_from_group0 else path
+        if init_from_group0 and name not in weights.tensors:  # of a file with fewer inner groups
+            name = re.sub(r"/inner_group_\d+/", "/inner_group_0/", name)
         tensor = weights.tensors.get(name)
         if tensor is None:
             continue

@@ -93,6 +93,9 @@ def pretrain_checked(
         if train_records is not None:
             for line in warnings(options):
                 _logger.warning("%s", line)
+            masks = train_records.masks
+            if masks and (note := masks.masking.shortfall(options.max_seq_length)):
+                _logger.info("%s", note)
             order = _order(options, train_records)
             vocabulary = train_records.vocabulary_files() if is_chief else {}
             with engine.workers.synchronized():

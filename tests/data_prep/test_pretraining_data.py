@@ -397,6 +397,19 @@ def test_no_message_recommends_what_is_set(options, tmp_path):
         create(dataclasses.replace(options, one_segment_chunks="drop"))
 
 
+@pytest.mark.parametrize(
+    ("masking", "predictions", "noted"),
+    [("static", 2, True), ("static", 10, False), ("dynamic", 2, False)],
+)
+def test_too_few_predictions_are_noted(options, masking, predictions, noted, caplog):
+    options = dataclasses.replace(
+        options, masking=masking, max_predictions_per_seq=predictions, max_seq_length=64
+    )
+    caplog.set_level("INFO")
+    create(options)
+    assert ("`max_predictions_per_seq`=2 masks at most 3.1%" in caplog.text) == noted
+
+
 def test_globs_pass_over_what_extract_corpus_writes(options, corpus, tmp_path):
     shutil.copy(corpus, tmp_path / "corpus.txt")
     (tmp_path / "corpus.sources.tsv").write_text("book\tname\n")

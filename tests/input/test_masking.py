@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -212,6 +213,15 @@ def test_masks_depend_on_the_example_alone():
         assert (one[order] == other).all()
     again = draw(ids, lengths, starts, derive_seeds(12, np.arange(64)), settings)
     assert (again.positions != whole.positions).any(1).mean() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("length", "predictions", "share", "needed"),
+    [(512, 20, 0.15, "3.9% of.*=512.*=0.15 needs 77"), (512, 77, 0.15, ""), (128, 20, 0.15, "")],
+)
+def test_too_few_predictions_for_the_share_are_noted(length, predictions, share, needed):
+    note = Masking(predictions, share).shortfall(length)
+    assert re.search(needed, note) if needed else note is None
 
 
 def test_seeds_are_distinct_and_stable():

@@ -140,6 +140,16 @@ def test_every_group_starts_from_the_first(pretrained, format):
             np.testing.assert_array_equal(weight.numpy(), expected)
 
 
+def test_inner_groups_of_the_first_group_stay_apart(tmp_path):
+    model = random_model("encoder", changed(inner_group_num=2))
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    deeper = AlbertEncoder(changed(num_hidden_groups=2, inner_group_num=2))
+    load_weights(deeper, str(keras_file(tmp_path / "m", model)), init_from_group0=True)
+    for weight in deeper.weights:
+        name = weight.path.replace("/group_1/", "/group_0/")
+        np.testing.assert_array_equal(weight.numpy(), values[name], err_msg=weight.path)
+
+
 def test_another_shape_is_an_error(pretrained):
     paths, _ = pretrained
     model = AlbertEncoder(changed(intermediate_size=44))
