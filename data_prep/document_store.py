@@ -45,7 +45,7 @@ class DocumentStore(AppendedFiles):
         if not count:
             return
         rows = np.memmap(signatures, "<u2", "r", shape=(count, PERMUTATIONS)).view(np.ndarray)
-        is_duplicate = find_near_duplicates(rows, similarity)
+        is_duplicate = find_near_duplicates(rows, similarity, os.path.dirname(documents))
         with open(documents, "rb") as file, ThroughputLine("wrote", "documents", count) as progress:
             for number, is_left_out in enumerate(is_duplicate):
                 *numbers, name, key, source = file.readline().decode().rstrip("\n").split("\t")

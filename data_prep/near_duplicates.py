@@ -2,7 +2,8 @@
 
 The similarity of two documents is the Jaccard index of their sets of shingles: sequences of five
 tokens. A token is a word without regard to case, or a character of a script written without spaces.
-A sequence of numbers is one token, the same for all numbers; punctuation is none.
+A sequence of numbers is one token, the same for all numbers; punctuation is none. A document of
+numbers or symbols rather than words is only similar to one with the same characters.
 
 Workers compute a signature of each document, 128 minima of hashes of its shingles. The similarity
 of two documents is the share of the minima that agree. Documents are compared if they have a band
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+import tempfile
 import unicodedata
 
 import numpy as np
@@ -38,7 +40,7 @@ _CANDIDATES_MISSED = 0.01
 _MAX_COMPARED = 1000
 _ROWS_AT_ONCE = 100_000
 
-_SEPARATOR, _WORD, _NUMBER, _SINGLE = range(4)  # kinds of characters
+_SPACE, _PUNCTUATION, _WORD, _SYMBOL, _NUMBER, _SINGLE = range(6)  # kinds of characters
 _NUMBER_TOKEN = 1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -69,8 +71,12 @@ def _kinds() -> np.ndarray:
     kinds = np.full(0x110000, _WORD, np.uint8)
     for code in range(0x33480):  # the planes above have no text
         category = unicodedata.category(chr(code))
-        if category[0] in "PZC":
-            kinds[code] = _SEPARATOR
+        if category[0] in "ZC":
+            kinds[code] = _SPACE
+        elif category[0] == "P":
+            kinds[code] = _PUNCTUATION
+        elif category[0] == "S" and code > 0x7F:  # such as an arrow, but not a dollar
+            kinds[code] = _SYMBOL
         elif category == "Nd":
             kinds[code] = _NUMBER
         elif category[0] in "LM" and is_unspaced(chr(code)):
@@ -80,25 +86,34 @@ def _kinds() -> np.ndarray:
 
 @compiled
 def _shingle_hashes(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    tokens = np.empty(len(codes) + 1, np.uint64)
-    count = 0
-    before = _SEPARATOR
-    last_token = _SEPARATOR
+    others = words = 0
+    before = _SPACE
     for code in codes:
         kind = kinds[code]
+        others += kind in (_NUMBER, _SYMBOL) and before != kind
+        words += kind == _SINGLE or kind == _WORD and before != _WORD
+        before = kind
+    is_table = others >= words
+    tokens = np.empty(len(codes) + 1, np.uint64)
+    count = 0
+    before = last_token = _SPACE
+    for code in codes:
+        kind = kinds[code]
+        if kind == _SYMBOL or is_table and kind != _SPACE:
+            kind = _WORD
         if kind == _NUMBER:
             if last_token != _NUMBER:
                 tokens[count] = _NUMBER_TOKEN
                 count += 1
         elif kind == _WORD and before == _WORD:
             tokens[count - 1] = (tokens[count - 1] ^ code) * _MULTIPLIER
-        elif kind != _SEPARATOR:
+        elif kind > _PUNCTUATION:
             tokens[count] = (_MULTIPLIER ^ code) * _MULTIPLIER
             count += 1
-        if kind != _SEPARATOR:
+        if kind > _PUNCTUATION:
             last_token = kind
         before = kind
-    length = min(count, SHINGLE_TOKENS)
+    length = count if is_table else min(count, SHINGLE_TOKENS)
     shingles = np.zeros(count - length + 1, np.uint64)
     for start in range(len(shingles)):
         for token in tokens[start : start + length]:
@@ -118,34 +133,41 @@ def bands(similarity: float) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, PERMUTATIONS - rows + 1, rows)]
 
 
-def find_near_duplicates(signatures: np.ndarray, similarity: float) -> np.ndarray:
-    """Find the documents that are near duplicates of an earlier one.
+def find_near_duplicates(
+    signatures: np.ndarray, similarity: float, folder: str | None = None
+) -> np.ndarray:
+    """Find the documents that are near duplicates of an earlier one that is none itself.
 
-    No two of the others are near duplicates. One that is similar to a near duplicate, but not to
-    what that is similar to, may be among them.
-
-    Memory holds about 30 bytes per document, besides the signatures, which may be in a file.
+    Memory holds about 30 bytes per document, besides the signatures, which may be in a file, and a
+    temporary file about 100.
 
     Args:
         signatures: uint16 `[documents, PERMUTATIONS]`, in the order of the corpus.
         similarity: that of near duplicates, at least.
+        folder: folder for the temporary file.
 
     Returns:
         Whether each document is one, bool `[documents]`.
     """
-    is_duplicate = np.zeros(len(signatures), np.bool_)
-    agreeing = math.ceil(similarity * PERMUTATIONS)
     keys = np.empty(len(signatures), np.uint64)
     columns_of_bands = bands(similarity)
-    with ThroughputLine("compared", "bands of signatures", len(columns_of_bands)) as progress:
+    with (
+        tempfile.TemporaryFile(dir=folder) as file,
+        ThroughputLine("compared", "bands of signatures", len(columns_of_bands)) as progress,
+    ):
         for number, columns in enumerate(columns_of_bands):
             progress.update(number)
             for start in range(0, len(keys), _ROWS_AT_ONCE):
                 part = slice(start, start + _ROWS_AT_ONCE)
                 keys[part] = _keys(np.ascontiguousarray(signatures[part, columns]))
             order = np.argsort(keys, kind="stable")
-            _mark(signatures, keys, order, agreeing, is_duplicate, _MAX_COMPARED)
-    return is_duplicate
+            previous = np.full(len(keys), -1, np.int32 if len(keys) < 2**31 else np.int64)
+            previous[order[1:]] = np.where(np.diff(keys[order]) == 0, order[:-1], -1)
+            file.write(previous.data)
+        file.flush()
+        links = np.memmap(file, previous.dtype, shape=(len(columns_of_bands), len(keys)))
+        agreeing = math.ceil(similarity * PERMUTATIONS)
+        return _near_duplicates(signatures, links.view(np.ndarray), agreeing, _MAX_COMPARED)
 
 
 @compiled
@@ -159,39 +181,31 @@ def _keys(columns: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _mark(
-    signatures: np.ndarray,
-    keys: np.ndarray,
-    order: np.ndarray,
-    agreeing: int,
-    is_duplicate: np.ndarray,
-    max_compared: int,
-) -> None:
-    """Mark the near duplicates among documents that have the key of a band in common.
+def _near_duplicates(
+    signatures: np.ndarray, previous: np.ndarray, agreeing: int, max_compared: int
+) -> np.ndarray:
+    """Return which documents are similar to an earlier one that is kept.
 
     Args:
         signatures: the signatures.
-        keys: the keys of all documents.
-        order: the documents by ascending keys, those with the same key in the order of the corpus.
+        previous: the document before each one that has the same key in a band, or -1, `[bands,
+            documents]`; updated to the one before that is kept.
         agreeing: how much of the signatures of near duplicates agrees, at least.
-        is_duplicate: updated; what is marked already is compared with nothing.
-        max_compared: the number of earlier documents that a document is compared with.
+        max_compared: the number of earlier documents that a document is compared with in a band.
     """
-    earlier = np.empty(max_compared, np.int64)
-    count = 0
-    for place in range(len(order)):
-        document = order[place]
-        if place and keys[document] != keys[order[place - 1]]:
-            count = 0
-        if is_duplicate[document]:
-            continue
-        for other in earlier[:count]:
-            same = 0
-            for column in range(signatures.shape[1]):
-                same += signatures[document, column] == signatures[other, column]
-            if same >= agreeing:
-                is_duplicate[document] = True
-                break
-        if not is_duplicate[document] and count < max_compared:
-            earlier[count] = document
-            count += 1
+    is_duplicate = np.zeros(len(signatures), np.bool_)
+    for document in range(len(signatures)):
+        for band in range(len(previous)):
+            other = previous[band, document]
+            if other >= 0 and is_duplicate[other]:
+                other = previous[band, other]
+                previous[band, document] = other
+            compared = 0
+            while other >= 0 and compared < max_compared and not is_duplicate[document]:
+                same = 0
+                for column in range(signatures.shape[1]):
+                    same += signatures[document, column] == signatures[other, column]
+                is_duplicate[document] = same >= agreeing
+                other = previous[band, other]
+                compared += 1
+    return is_duplicate
