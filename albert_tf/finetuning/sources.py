@@ -116,16 +116,18 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     places += [options.init_checkpoint] if options.init_checkpoint else []
     adjacent = [find_adjacent_files(path) for path in places]
     path = _vocabulary_of(options, adjacent)
-    if is_folder(options.output_dir):
-        _warn_of_another_tokenizer(options, path, adjacent[0])
+    for place, found in zip(places, adjacent, strict=True):
+        if found.vocabulary:
+            _warn_of_another_tokenizer(options, path, place, found)
+            break
     with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
         return load_tokenizer(path, options.do_lower_case, adjacent)
 
 
 def _warn_of_another_tokenizer(
-    options: FineTuningOptions, vocabulary: str, trained: AdjacentFiles
+    options: FineTuningOptions, vocabulary: str, model: str, trained: AdjacentFiles
 ) -> None:
-    """Warn if text becomes other ids than those that the model in `output_dir` was trained on."""
+    """Warn if text becomes other ids than those that a model was trained on."""
     before = trained.vocabulary
     if before and exists(vocabulary) and sha256_of(vocabulary) != sha256_of(before):
         logger.warning("%s: differs from %s, the model's vocabulary", vocabulary, before)
@@ -134,7 +136,7 @@ def _warn_of_another_tokenizer(
         logger.warning(
             "do_lower_case=%s: the model in %s was trained with %s",
             given,
-            options.output_dir,
+            model,
             before_lower,
         )
 

@@ -286,6 +286,20 @@ def check_manifests(
             )
 
 
+def check_same_vocabulary(manifests: dict[str, dict[str, Any]]) -> None:
+    """Raise InputError if files were made with different vocabularies."""
+    found = vocabularies(manifests)
+    if len(found) > 1:
+        listed = ", ".join(sorted(found.values()))
+        raise InputError(f"the files were made with different vocabularies: {listed}")
+
+
+def vocabularies(manifests: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return SHA-256 of vocabulary -> path of a manifest, of those that record one."""
+    digests = {path: (m.get("vocabulary") or {}).get("sha256") for path, m in manifests.items()}
+    return {digest: path for path, digest in digests.items() if digest}
+
+
 def pair_objective(manifests: dict[str, dict[str, Any]]) -> str:
     """Return the pair objective of the files of some manifests.
 

@@ -17,7 +17,7 @@ from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.input import record_order
-from albert_tf.input.manifest import find_manifests, record_files
+from albert_tf.input.manifest import check_same_vocabulary, find_manifests, record_files
 from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE, find_adjacent_files
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.health import warnings
@@ -197,10 +197,23 @@ def _find_records(
             argument = "eval_input_file" if options.eval_input_file else "input_file"
             eval_records = Records.find(engine, options, argument, config)
         with engine.workers.synchronized():
-            if not (options.do_train or engine.checkpoints_in(options.output_dir).all()):
+            is_trained = bool(engine.checkpoints_in(options.output_dir).all())
+            if not (options.do_train or is_trained):
                 find_trained(engine, options.output_dir)  # raises the error
             _check_masks(engine, train_records, eval_records)
+            _check_vocabularies(options, is_trained, train_records, eval_records)
     return train_records, eval_records
+
+
+def _check_vocabularies(
+    options: PretrainingOptions, is_trained: bool, *records: Records | None
+) -> None:
+    """Raise InputError if the vocabulary of some files is not that of others or of the model."""
+    given = [each for each in records if each is not None]
+    check_same_vocabulary({path: m for each in given for path, m in each.manifests.items()})
+    argument = "output_dir" if is_trained else "init_checkpoint"
+    if given and (model := getattr(options, argument)):
+        _first(*given).check_vocabulary(argument, model)
 
 
 def _check_masks(engine: Engine, *records: Records | None) -> None:

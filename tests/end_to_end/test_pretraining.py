@@ -181,6 +181,36 @@ def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_
         pretrain(dataclasses.replace(changed, init_checkpoint=str(pretrained)))
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_file": "both"}, "the files were made with different vocabularies: .*other.manif"),
+        ({"eval_input_file": "other", "do_eval": True}, "different vocabularies: .*other.manifest"),
+        (
+            {"input_file": "other", "init_checkpoint": "pretrained"},
+            "`init_checkpoint`=.*: has another vocabulary than the examples .*other.manifest.json",
+        ),
+        ({"input_file": "other", "output_dir": "pretrained"}, "`output_dir`=.*another vocabulary"),
+        (
+            {"eval_input_file": "other", "output_dir": "pretrained", "do_train": False}
+            | {"do_eval": True},
+            "`output_dir`=.*: has another vocabulary than the examples",
+        ),
+    ],
+)
+def test_another_vocabulary_is_refused(project, pretrained, options, tmp_path, changes, message):
+    manifest = json.loads((project.folder / "eval.manifest.json").read_text())
+    manifest["vocabulary"]["sha256"] = "0" * 64
+    manifest["files"] = {"other.tfrecord": manifest["files"].popitem()[1]}
+    other = shutil.copy(project.eval, tmp_path / "other.tfrecord")
+    (tmp_path / "other.manifest.json").write_text(json.dumps(manifest))
+    paths = {"other": (str(other),), "both": (str(project.train), str(other))}
+    paths["pretrained"] = str(pretrained)
+    changes = {name: paths.get(value, value) for name, value in changes.items()}
+    with pytest.raises(InputError, match=message):
+        pretrain(dataclasses.replace(options, **changes))
+
+
 def test_a_folder_of_another_engine_is_refused(options):
     checkpoint = pathlib.Path(options.output_dir) / "model.ckpt-7"
     checkpoint.mkdir(parents=True)

@@ -84,13 +84,15 @@ def test_what_is_written_beside_a_model_is_read_again(files, caplog):
         other = files / "other.txt"
         other.write_text((files / "vocab.txt").read_text() + "lion\n")
         given = {"vocab_file": str(other), "do_lower_case": not lower}
-        chosen = find_tokenizer(dataclasses.replace(options, **given))
-        assert (chosen.path, chosen.do_lower_case) == (str(other), not lower)
-        assert caplog.messages == [
-            f"{other}: differs from {folder}/vocab.txt, the model's vocabulary",
-            f"do_lower_case={not lower}: the model in {folder} was trained with {lower}",
-        ]
-        caplog.clear()
+        start = {"output_dir": str(files / "new"), "init_checkpoint": str(folder)}
+        for model in ({}, start):  # trained before, and where training starts
+            chosen = find_tokenizer(dataclasses.replace(options, **given, **model))
+            assert (chosen.path, chosen.do_lower_case) == (str(other), not lower)
+            assert caplog.messages == [
+                f"{other}: differs from {folder}/vocab.txt, the model's vocabulary",
+                f"do_lower_case={not lower}: the model in {folder} was trained with {lower}",
+            ]
+            caplog.clear()
 
 
 def test_a_hub_module_gives_weights_config_and_vocabulary(files):
