@@ -1,8 +1,9 @@
-"""Books as plain text files: one document each, however their lines are wrapped."""
+"""Books as plain text files: a document each, however their lines are wrapped."""
 
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +13,18 @@ from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.text_units import stripped
 
-# Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***".
-_FRAME_START = re.compile(r"\s*\*\*\*\s*START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
-_FRAME_END = re.compile(r"\s*(\*\*\*\s*)?END OF (THE|THIS)? ?PROJECT GUTENBERG", re.IGNORECASE)
+# Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", in older files
+# "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*".
+_MARK = re.compile(
+    r"\s*(?:(?P<start>\*{2,}\s*START OF (?:(?:THE|THIS) )?PROJECT GUTENBERG)|"
+    r"(?P<license_end>\*+\s*END\W+THE SMALL PRINT)|(?P<license>\*+\s*START\W+THE SMALL PRINT)|"
+    r"(?P<end>(?:\*+\s*)?(?:END OF|ENDE (?:DES|VON)|ENDE|FIN (?:DE|DU)|FINE DEL|EINDE VAN)"
+    r"(?: (?:THE|THIS|DIESES|HET))? ?PROJECT GUTENBERG))",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(r"\W*(?:The )?Project Gutenberg(?:'s)? E-?(?:book|text)\b", re.IGNORECASE)
+_MARK_LINES = 5  # of a long title
+_HEADER_LINES = 50  # a book is longer
 _SENTENCE_END = re.compile(r"[.!?:;\u2026\u2014-][\"'\u2019\u201d)]*$")
 _ORNAMENT = re.compile(r"[\W_]*")
 
@@ -43,23 +53,48 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
 
 
 def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield a text file as one document.
+    """Yield a text file as one document; several books of Project Gutenberg as one each.
 
     Raises:
         InputError: If the file is not UTF-8.
     """
-    found = paragraphs(without_frame(list(map(stripped, files.read_lines(path)))))
+    lines = list(map(stripped, files.read_lines(path)))
     counts.input_bytes += files.size(path)
-    counts.characters += sum(map(len, found))
     name = options.file_name(path)
-    yield Document(name, name, found)
+    left_out, number = sum(map(bool, lines)), 0
+    for text in texts(lines):
+        left_out -= sum(map(bool, text))
+        if found := paragraphs(text):
+            number += 1
+            counts.characters += sum(map(len, found))
+            yield Document(f"{name}:{number}" if number > 1 else name, name, found)
+    if left_out:
+        counts.left_out["lines of Project Gutenberg's headers and licenses"] += left_out
 
 
-def without_frame(lines: list[str]) -> list[str]:
-    """Return the lines between Project Gutenberg's header and footer, or all lines."""
-    start = next((i + 1 for i, line in enumerate(lines) if _FRAME_START.match(line)), 0)
-    ends = (i for i, line in enumerate(lines) if i >= start and _FRAME_END.match(line))
-    return lines[start : next(ends, len(lines))]
+def texts(lines: list[str]) -> Iterator[list[str]]:
+    """Yield the lines between each of Project Gutenberg's headers and its footer, or all lines."""
+    start: int | None = 0
+    has_header = False
+    for number, line in enumerate(lines):
+        mark = _MARK.match(line)
+        if not mark:
+            continue
+        if start is not None and (
+            mark["end"] or has_header and (mark["license"] or number - start > _HEADER_LINES)
+        ):
+            last = range(number - 1, max(start, number - _HEADER_LINES), -1)
+            yield lines[start : next((n for n in last if _HEADER.match(lines[n])), number)]
+        start = None
+        if mark["license_end"]:
+            has_header, start = True, number + 1
+        elif mark["start"]:
+            has_header = True
+            title = [line[mark.end() :] or "-", *lines[number + 1 : number + _MARK_LINES]]
+            rest = enumerate(itertools.takewhile(bool, title))
+            start = number + 1 + next((n for n, part in rest if "**" in part), 0)
+    if start is not None:
+        yield lines[start:]
 
 
 def paragraphs(lines: list[str]) -> list[str]:

@@ -49,16 +49,44 @@ def test_wrapped_text_without_blank_lines_is_split_where_a_line_had_room():
     assert len(found) > len(PARAGRAPHS) * 0.7
 
 
-def test_the_frame_of_project_gutenberg_is_removed():
-    lines = [
-        "The Project Gutenberg eBook of Emma",
-        "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***",
-        "Emma Woodhouse, handsome, clever, and rich.",
-        "*** END OF THE PROJECT GUTENBERG EBOOK EMMA ***",
-        "License text",
-    ]
-    assert books.without_frame(lines) == lines[2:3]
-    assert books.without_frame(lines[2:3]) == lines[2:3]
+START = "*** START OF THE PROJECT GUTENBERG EBOOK {} ***"
+END = "*** END OF THE PROJECT GUTENBERG EBOOK {} ***"
+OLD_START = "***START**THE SMALL PRINT!**FOR PUBLIC DOMAIN ETEXTS**START***"
+OLD_END = "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*"
+HEADER = "The Project Gutenberg eBook of Emma"
+ONE, TWO = (
+    [line for n in range(60) for line in (f"{name} is in line {n}.", "")]
+    for name in ("Emma", "Tom")
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (ONE, [ONE]),
+        ([HEADER, START.format("EMMA"), *ONE, END.format("EMMA"), "License"], [ONE]),
+        ([HEADER, START.format("EMMA,")[:-4], "OR", "A GIRL ***", *ONE], [ONE]),
+        (["*** START OF THIS PROJECT GUTENBERG", "ETEXT EMMA***", *ONE], [ONE]),
+        ([HEADER, "***START OF THE PROJECT GUTENBERG EBOOK EMMA", *ONE], [ONE]),
+        ([*ONE, "End of Project Gutenberg's Emma, by X", "", END, "License"], [ONE]),
+        ([START, *ONE, "Ende dieses Project Gutenberg Etextes Emma"], [ONE]),
+        ([HEADER, OLD_START, "By using this etext", OLD_END, *ONE, "End of The Project Gutenberg"
+          " Etext of Emma"], [ONE]),
+        ([START, *ONE[:20], OLD_START, "By using", OLD_END, ""], [ONE[:20]]),
+        ([HEADER, OLD_START, "By using", OLD_END, "EMMA", START, *ONE], [ONE]),
+        ([START, *ONE, END, "License", HEADER, START, *TWO, END, "License"], [ONE, TWO]),
+        ([OLD_START, "a", OLD_END, *ONE, "End of Project Gutenberg's Emma", OLD_START, "b", OLD_END,
+          *TWO], [ONE, TWO]),
+        ([START, *ONE, HEADER, "Title: Tom", "", START, *TWO, END], [ONE, TWO]),
+    ],
+)  # fmt: skip
+def test_the_frames_of_project_gutenberg_are_removed_and_counted(tmp_path, lines, expected):
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    found, counts = read("books", [str(tmp_path)])
+    assert [document.paragraphs for document in found] == [list(filter(None, x)) for x in expected]
+    assert [document.name for document in found] == ["a.txt", "a.txt:2"][: len(expected)]
+    left_out = sum(map(bool, lines)) - sum(len(document.paragraphs) for document in found)
+    assert sum(counts.left_out.values()) == left_out
 
 
 def test_a_file_that_is_not_utf_8_is_reported(tmp_path):
