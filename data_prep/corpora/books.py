@@ -23,8 +23,9 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 _HEADER = re.compile(r"\W*(?:The )?Project Gutenberg(?:'s)? E-?(?:book|text)\b", re.IGNORECASE)
-_MARK_LINES = 5  # of a long title
-_HEADER_LINES = 50  # a book is longer
+_MARK_LINES = 5  # of a mark with a long title
+_HEADER_LINES = 50  # at most
+_TITLE_LINES = 8  # of what may stand between two parts of a header; a book is longer
 _SENTENCE_END = re.compile(r"[.!?:;\u2026\u2014-][\"'\u2019\u201d)]*$")
 _ORNAMENT = re.compile(r"[\W_]*")
 
@@ -81,7 +82,7 @@ def texts(lines: list[str]) -> Iterator[list[str]]:
         if not mark:
             continue
         if start is not None and (
-            mark["end"] or has_header and (mark["license"] or number - start > _HEADER_LINES)
+            mark["end"] or has_header and sum(map(bool, lines[start:number])) > _TITLE_LINES
         ):
             last = range(number - 1, max(start, number - _HEADER_LINES), -1)
             yield lines[start : next((n for n in last if _HEADER.match(lines[n])), number)]

@@ -73,11 +73,11 @@ ONE, TWO = (
         ([HEADER, OLD_START, "By using this etext", OLD_END, *ONE, "End of The Project Gutenberg"
           " Etext of Emma"], [ONE]),
         ([START, *ONE[:20], OLD_START, "By using", OLD_END, ""], [ONE[:20]]),
-        ([HEADER, OLD_START, "By using", OLD_END, "EMMA", START, *ONE], [ONE]),
+        ([OLD_START, "By", OLD_END, "EMMA", START, "X typed", OLD_START, OLD_END, *ONE], [ONE]),
         ([START, *ONE, END, "License", HEADER, START, *TWO, END, "License"], [ONE, TWO]),
         ([OLD_START, "a", OLD_END, *ONE, "End of Project Gutenberg's Emma", OLD_START, "b", OLD_END,
           *TWO], [ONE, TWO]),
-        ([START, *ONE, HEADER, "Title: Tom", "", START, *TWO, END], [ONE, TWO]),
+        ([START, *ONE[:20], HEADER, "Title: Tom", "", START, *TWO, END], [ONE[:20], TWO]),
     ],
 )  # fmt: skip
 def test_the_frames_of_project_gutenberg_are_removed_and_counted(tmp_path, lines, expected):
