@@ -26,7 +26,7 @@ from albert_tf.export.task_export import (
     task_settings,
     write_task,
 )
-from albert_tf.files import copy_file, is_remote, sha256_of, write_text
+from albert_tf.files import copy_file, is_remote, sha256_of, value_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
@@ -73,7 +73,7 @@ def export_saved_model(options: ExportOptions) -> None:
     made_from = {
         "head": source.head,
         "task": dataclasses.asdict(settings) if with_task else None,
-        "labels": source.adjacent.labels,
+        "labels": list(map(value_of, source.adjacent.labels)),
         "results": source.adjacent.results,
         "tflite_lengths": lite_lengths,
         "license": options.license,

@@ -24,10 +24,11 @@ from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
-from albert_tf.files import converted, exists
+from albert_tf.files import converted, exists, text_of
 from albert_tf.interop import layout
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
+    Label,
     described_checkpoint,
     find_adjacent_files,
     load_tokenizer,
@@ -246,7 +247,7 @@ def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
 @dataclasses.dataclass(frozen=True)
 class _MadeFrom:
     task: dict[str, Any] | None = None
-    labels: tuple[str, ...] = ()
+    labels: tuple[Label, ...] = ()
     results: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -284,9 +285,9 @@ def _check_task(
     model = create_exported_model(head, config, settings, open_weights(path, config=config))
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, path)
-    adjacent = dataclasses.replace(
-        find_adjacent_files(folder), labels=made_from.labels, results=made_from.results
-    )
+    labels = tuple(map(text_of, made_from.labels))
+    found_files = find_adjacent_files(folder)
+    adjacent = dataclasses.replace(found_files, labels=labels, results=made_from.results)
     trained = TrainedModel(head, model, _tokenizer(folder, adjacent), adjacent, settings)
     function = export(trained, []).signatures()["serving_default"]
     names = inspect.signature(function.python_function).parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.files import write_text
 from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
-from albert_tf.interop.adjacent_files import AdjacentFiles
+from albert_tf.interop.adjacent_files import AdjacentFiles, labels_text
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Weights
@@ -204,7 +203,7 @@ def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
             normalization.CONFIG_FILE: trained.tokenizer.normalization.to_json(),
         }
         if trained.adjacent.labels:
-            files[LABELS_FILE] = json.dumps(trained.adjacent.labels, ensure_ascii=False) + "\n"
+            files[LABELS_FILE] = labels_text(trained.adjacent.labels)
         paths = [os.path.join(assets, name) for name in files]
         for path, text in zip(paths, files.values(), strict=True):
             write_text(path, text)

@@ -42,9 +42,12 @@ from albert_tf.files.tables import (
     TABLE_FORMATS,
     Row,
     RowReader,
+    ValueText,
     column_names,
     read_rows,
     read_tsv,
+    text_of,
+    value_of,
 )
 from albert_tf.files.writing import (
     check_outputs,

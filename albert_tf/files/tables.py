@@ -17,13 +17,42 @@ from albert_tf.files.parquet import open_parquet, parquet_rows
 csv.field_size_limit(2**31 - 1)
 
 
+class ValueText(str):
+    """The text by which a value that is no text is known, such as a number.
+
+    Attributes:
+        value: the number or bool; None for null and NaN, whose text is empty.
+    """
+
+    value: Any
+
+    def __new__(cls, text: str, value: bool | int | float | None = None) -> ValueText:
+        self = super().__new__(cls, text)
+        self.value = value
+        return self
+
+
+def value_of(text: str) -> Any:
+    """Return the value that a text stands for: itself, or that of a `ValueText`."""
+    return getattr(text, "value", text)
+
+
+def text_of(value: str | bool | int | float) -> str:
+    """Return the text of a value, of which 1.0 is 1; the reverse of `value_of`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return ValueText(json.dumps(value), value)
+
+
 class Row(NamedTuple):
     """A row of a table.
 
     Attributes:
         location: "file:line", for errors.
-        values: column name -> value: a text; of JSON and Parquet also a list of texts, or an
-            object as it is.
+        values: column name -> value: a text; of JSON and Parquet also a `ValueText`, a list of
+            these, or an object as it is.
         problem: what is wrong, if the number of fields differs from the number of columns.
     """
 
@@ -215,12 +244,12 @@ def _as_text(location: str, name: str, value: Any) -> str | list[str] | dict[str
 
 
 def _scalar_text(location: str, name: str, value: Any) -> str:
-    if value is None:
-        return ""
+    if value is None or value != value:  # NaN, which pandas writes for null
+        return ValueText("")
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int | float):
-        return json.dumps(value)
+        return ValueText(json.dumps(value), value)
     raise InputError(
         f"{location}: column {name!r} contains {_shown(value)}, not a text or a number"
     )

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from albert_tf.files import exists, read_json, read_text
+from albert_tf.files import exists, read_json, read_text, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
@@ -25,6 +25,7 @@ EVALUATION_DATA_FILE = "evaluation_data.json"
 DATA_FILE = "training_data.json"
 
 Value = TypeVar("Value")
+Label = str | bool | int | float
 
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +65,17 @@ def evaluation_data(sets: Iterable[EvaluatedSet]) -> str:
     return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
 
 
+def labels_text(labels: Iterable[str]) -> str:
+    """Return the content of `labels.json`: the labels, numbers as numbers."""
+    return json.dumps(list(map(value_of, labels)), ensure_ascii=False) + "\n"
+
+
+def read_labels(folder: str) -> tuple[str, ...]:
+    """Return the labels in a folder's `labels.json`; () if there is none."""
+    path = os.path.join(folder, LABELS_FILE)
+    return tuple(map(text_of, read_json(path, tuple[Label, ...]))) if exists(path) else ()
+
+
 def results_text(results: Mapping[str, float]) -> str:
     """Return the content of `eval_results.txt`: lines `name = value`, sorted by name."""
     return "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
@@ -75,7 +87,8 @@ class AdjacentFiles:
 
     Attributes:
         vocabulary: path of the vocabulary.
-        labels: labels of a classifier or tags of a tagger, by id.
+        labels: labels of a classifier or tags of a tagger, by id; a `ValueText` for one that is a
+            number or bool.
         results: the lines of `eval_results.txt`, name -> value.
         evaluated: the sets that the results are about.
         data: name -> manifest of the pretraining data.
@@ -151,7 +164,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
         recorded.append(Normalization(read_do_lower_case(folder)))
     return AdjacentFiles(
         vocabulary=find_vocabulary(folder),
-        labels=read(LABELS_FILE, tuple[str, ...], ())
+        labels=read_labels(folder)
         or _huggingface_labels(read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
         evaluated=read_json(evaluated, tuple[EvaluatedSet, ...]) if exists(evaluated) else (),

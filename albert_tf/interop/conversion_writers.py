@@ -27,6 +27,7 @@ from albert_tf.interop.adjacent_files import (
     RESULTS_FILE,
     AdjacentFiles,
     evaluation_data,
+    labels_text,
     run_files,
 )
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
@@ -226,7 +227,7 @@ def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConf
     adjacent = model.adjacent
     texts = {CONFIG_FILE: config.to_json()}
     if adjacent.labels:
-        texts[LABELS_FILE] = json.dumps(adjacent.labels, ensure_ascii=False) + "\n"
+        texts[LABELS_FILE] = labels_text(adjacent.labels)
     if adjacent.results:
         lines = (f"{name} = {value}\n" for name, value in adjacent.results.items())
         texts[RESULTS_FILE] = "".join(lines)

@@ -15,7 +15,7 @@ import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.manifest import read_manifest
-from albert_tf.files import exists
+from albert_tf.files import exists, text_of
 from albert_tf.interop.layout import SAVED_MODEL
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
@@ -156,6 +156,7 @@ class Export:
 
     Attributes:
         settings: how the model reads texts, by name; {} for an export without `export.json`.
+        labels: text of a label -> the same, with the number that it stands for.
 
     Raises:
         InputError: If TensorFlow Text is not installed, or the export is damaged.
@@ -167,7 +168,9 @@ class Export:
         from albert_tf.export.graph_tokenizers import tensorflow_text
 
         tensorflow_text()  # its operations are in the graph
-        self.settings = read_manifest(options.model).get("made_from", {}).get("task") or {}
+        made_from = read_manifest(options.model).get("made_from", {})
+        self.settings = made_from.get("task") or {}
+        self.labels = {label: label for label in map(text_of, made_from.get("labels") or ())}
         self._model = tf.saved_model.load(os.path.join(options.model, kind.export_folder))
         self._batch_size = options.batch_size
 

@@ -136,7 +136,7 @@ class FakeExport:
     """Scores every text by its length."""
 
     def __init__(self, **settings):
-        self.settings = settings
+        self.settings, self.labels = settings, {}
 
     def __call__(self, signature, columns):
         texts = columns["options"] if "options" in columns else zip(*columns.values(), strict=True)

@@ -14,8 +14,12 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices, create_devic
 from albert_tf.engines.tensorflow.forward import EvaluationStep, PredictionStep
 from albert_tf.engines.tensorflow.reading import BatchIterator
 from albert_tf.engines.tensorflow.step import TrainingStep
+from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import BatchStream, Shard
+
+# A pipeline takes longer to create than so many batches to make.
+_FEW_BATCHES = 4
 
 
 class TensorFlowEngine(Engine):
@@ -29,6 +33,14 @@ class TensorFlowEngine(Engine):
         keras.utils.set_random_seed(seed)
 
     def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
+        one_device = isinstance(self.devices.strategy, tf.distribute.OneDeviceStrategy)
+        if one_device and isinstance(stream, MemoryStream):
+            source = stream.batches()
+            steps = range(first_step, len(source))
+            if len(steps) <= _FEW_BATCHES:
+                spec = {name: tf.TensorSpec(*each) for name, each in source.element_spec.items()}
+                return BatchIterator((source[step] for step in steps), element_spec=spec)
+
         def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
             shard = Shard(context.input_pipeline_id, context.num_input_pipelines)
             replicas = context.num_replicas_in_sync // shard.count

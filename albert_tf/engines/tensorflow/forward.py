@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.reading import BatchIterator, errors_in_one_line
+from albert_tf.engines.tensorflow.reading import errors_in_one_line
 from albert_tf.engines.tensorflow.step import gather_in_order, through_xla
 from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
@@ -71,20 +71,16 @@ class PredictionStep:
         def of_replica(batch):
             return batch["example_number"], compiled(batch)
 
-        @tf.function(reduce_retracing=True, autograph=False)
-        def of_all(iterator):
-            numbers, outputs = strategy.run(of_replica, args=(next(iterator),))
+        @tf.function(autograph=False)
+        def of_all(batch):
+            numbers, outputs = strategy.run(of_replica, args=(batch,))
             gathered = {name: gather_in_order(strategy, each) for name, each in outputs.items()}
             return gather_in_order(strategy, numbers), gathered
 
         self._of_all = of_all
 
-    def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        if isinstance(batches, BatchIterator):
-            batches = batches.distributed
-        try:
-            with errors_in_one_line("prediction"):
-                results = self._of_all(batches)
-        except tf.errors.OutOfRangeError:
-            raise StopIteration from None
+    def __call__(self, batches: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        batch = next(batches)
+        with errors_in_one_line("prediction"):
+            results = self._of_all.get_concrete_function(batches.element_spec)(batch)
         return tf.nest.map_structure(lambda value: value.numpy(), results)

@@ -25,15 +25,19 @@ _DAMAGED_RECORD = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 
 
 class BatchIterator(Iterator):
-    """Batches of a distributed dataset; steps take them inside of their graph.
+    """Batches of a distributed dataset; training steps take them inside of their graph.
 
     Attributes:
         distributed: the iterator of the dataset.
         index: of the files that are read; None for examples in memory.
+        element_spec: shapes and dtypes of the batches; by default those that the iterator names.
     """
 
-    def __init__(self, distributed: Iterator, index: RecordIndex | None = None):
+    def __init__(
+        self, distributed: Iterator, index: RecordIndex | None = None, element_spec: Any = None
+    ):
         self.distributed, self.index = distributed, index
+        self.element_spec = element_spec or getattr(distributed, "element_spec", None)
 
     def __next__(self) -> Any:
         try:

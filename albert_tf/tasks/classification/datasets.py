@@ -11,12 +11,13 @@ import dataclasses
 import glob
 import math
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from albert_tf.errors import InputError
-from albert_tf.files import RowReader, exists, matches, shown
+from albert_tf.files import RowReader, ValueText, exists, matches, shown, text_of
 from albert_tf.hub.huggingface import local_folder
 
 # Where `--submission` writes, in the output folder.
@@ -195,9 +196,16 @@ class ClassificationDataset:
 def normalized_label(label: str) -> str:
     """Return a label as classes are named: white space folded, characters composed (NFC).
 
-    Labels that look the same are the same.
+    Labels that look the same are the same, and so are equal numbers.
     """
+    if isinstance(label, ValueText):
+        return text_of(label.value)
     return " ".join(unicodedata.normalize("NFC", label).split())
+
+
+def whole_number(label: str) -> str:
+    """Return a label, and "1" for "1.0", as earlier versions named such a number of JSON."""
+    return re.sub(r"^(-?\d+)\.0$", r"\1", label)
 
 
 # What rounded probabilities may add up to instead of 1, at most.
@@ -256,7 +264,7 @@ class Example(NamedTuple):
         """Label -> probability; of a label that is certain, 1; {} if there is none."""
         if isinstance(self.label, dict):
             return self.label
-        return {} if self.label is None else {str(self.label): 1.0}
+        return {} if self.label is None else {cast(str, self.label): 1.0}
 
     @property
     def likeliest_label(self) -> str:
@@ -281,5 +289,5 @@ class Example(NamedTuple):
         """Return the distinct labels of a row that may have several."""
         labels = self.label or []
         if isinstance(labels, str):
-            labels = labels.split(separator)
+            labels = [labels] if isinstance(labels, ValueText) else labels.split(separator)
         return list(dict.fromkeys(normalized_label(label) for label in labels if label.strip()))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.files import value_of
 from albert_tf.tasks.classification.options import TEXTS
 
 
@@ -20,7 +21,7 @@ def predict(model: Any, columns: Mapping[str, list], batch_size: int) -> list[di
     if target == "regression":
         return [{"prediction": n} for n in model.predict(texts, batch_size=batch_size)]
     rows = model.predict_proba(texts, batch_size=batch_size)
-    return [_result(row, model.labels, target == "multi_label") for row in rows]
+    return [_result(row, model.task.target.labels, target == "multi_label") for row in rows]
 
 
 def predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
@@ -34,16 +35,18 @@ def predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str,
             results += [{"prediction": value} for value in outputs["value"]]
             continue
         for probabilities, labels in zip(outputs["probabilities"], outputs["labels"], strict=True):
-            names = [label.decode() for label in labels]
+            names = [export.labels.get(name, name) for name in (each.decode() for each in labels)]
             results.append(_result(probabilities, names, "chosen" in outputs))
     return results
 
 
 def _result(
-    probabilities: Sequence[float], labels: Sequence[Any], multi_label: bool
+    probabilities: Sequence[float], names: Sequence[str], multi_label: bool
 ) -> dict[str, Any]:
-    names = list(map(str, labels))
-    chosen: Any = names[int(np.argmax(probabilities))]
+    labels = list(map(value_of, names))
+    if len(set(map(type, labels))) > 1:  # columns of Parquet files have one type
+        labels = list(names)
+    chosen: Any = labels[int(np.argmax(probabilities))]
     if multi_label:
-        chosen = [name for name, p in zip(names, probabilities, strict=True) if p >= 0.5]
+        chosen = [label for label, p in zip(labels, probabilities, strict=True) if p >= 0.5]
     return {"prediction": chosen, "probabilities": dict(zip(names, probabilities, strict=True))}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import Row, parse_json, read_rows
+from albert_tf.files import Row, parse_json, read_rows, value_of
 from albert_tf.logs import counted
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -94,6 +95,12 @@ def _label(dataset: ClassificationDataset, file: TableFile, row: Row, may_lack_l
                 "-1 for none"
             )
         return by_number[str(label)]
+    for each in label if isinstance(label, list) else [label]:
+        value = value_of(each)
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            raise InputError(
+                f"{row.location}: column {column!r} contains {each or 'null or NaN'}, no label"
+            )
     if dataset.target == "classification" and isinstance(label, str) and label.startswith('{"'):
         label = parse_json(label, f"{row.location}: column {column!r}", dict[str, Any])
     if isinstance(label, dict):

@@ -12,6 +12,7 @@ import numpy as np
 
 from albert_tf.finetuning.metrics import intervals_of, score
 from albert_tf.finetuning.task import ExampleSet
+from albert_tf.interop.adjacent_files import labels_text
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.losses import Objective
 from albert_tf.report.intervals import bootstrap_mean
@@ -175,5 +176,5 @@ class Target(abc.ABC):
         saved = {"kind": self.kind, "task_name": name, "spread": self.spread, **settings}
         files = {KIND.settings_file: json.dumps(saved) + "\n"}
         if self.labels:
-            files[LABELS_FILE] = json.dumps(self.labels, ensure_ascii=False) + "\n"
+            files[LABELS_FILE] = labels_text(self.labels)
         return files

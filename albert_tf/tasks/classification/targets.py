@@ -19,7 +19,7 @@ from albert_tf.modeling.losses import (
     MultiLabelObjective,
     RegressionObjective,
 )
-from albert_tf.tasks.classification.datasets import Example, normalized_label
+from albert_tf.tasks.classification.datasets import Example, normalized_label, whole_number
 from albert_tf.tasks.classification.target import Target
 
 
@@ -249,7 +249,8 @@ def _only_one(examples: Sequence[Example], label: str) -> InputError:
 def _ids_of(labels: Sequence[str]) -> dict[str, int]:
     """Return the ids of labels, which may come from elsewhere, by their normalized names."""
     ids = {label: number for number, label in enumerate(labels)}
-    return {normalized_label(label): number for label, number in ids.items()} | ids
+    by_number = {whole_number(label): number for label, number in ids.items()}
+    return by_number | {normalized_label(label): number for label, number in ids.items()} | ids
 
 
 def _id(ids: dict[str, int], example: Example, label: str) -> int:

@@ -19,6 +19,7 @@ from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
+from albert_tf.interop.adjacent_files import read_labels
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
@@ -30,6 +31,7 @@ from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
     RowSet,
+    whole_number,
 )
 from albert_tf.tasks.classification.encoding import combined, featurize
 from albert_tf.tasks.classification.options import (
@@ -162,7 +164,8 @@ class ClassificationTask(FineTuningTask):
         trained = self._trained_target()
         if trained is None:
             return target
-        if (trained.kind, set(trained.labels)) != (target.kind, set(target.labels)):
+        names, learned = ({*map(whole_number, each.labels)} for each in (trained, target))
+        if (trained.kind, names) != (target.kind, learned):
             raise self._other_labels(trained)
         return type(target)(self.dataset, trained.labels, target.spread)
 
@@ -191,9 +194,7 @@ class ClassificationTask(FineTuningTask):
         return read_json(path, SavedTarget) if exists(path) else None
 
     def _trained_target(self) -> Target | None:
-        labels_file = f"{self.options.output_dir}/{LABELS_FILE}"
-        saved = self._saved_target()
-        labels = read_json(labels_file, tuple[str, ...]) if exists(labels_file) else ()
+        saved, labels = self._saved_target(), read_labels(f"{self.options.output_dir}/")
         pairs = self.dataset.pairs
         # That it is for another target is reported first.
         if saved and saved.kind == self.dataset.target and saved.pairs not in (None, pairs):

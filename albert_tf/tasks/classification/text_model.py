@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_unicode, exists, read_json
+from albert_tf.files import ValueText, check_unicode, exists, read_json, text_of, value_of
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import (
@@ -70,11 +70,9 @@ class TextClassifier(TaskModel[ClassificationTask]):
     settings = (*TaskModel.settings, "long_texts")
     _options: ClassificationOptions
 
-    # What is predicted, whether for pairs (None: for either), and the labels as the user wrote
-    # them, which may be numbers, by their text.
+    # What is predicted, and whether for pairs (None: for either).
     _kind: str = "classification"
     _pairs: bool | None = None
-    _given_labels: dict[str, Any] = {}
 
     @classmethod
     def _from_preset(cls, preset, dtype, labels=None, *, target=None, seed=SEED, **settings):
@@ -86,8 +84,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
             classifier._use_trained(given, target)
         else:
             classifier._kind = target or _recorded_kind(preset) or "classification"
-            if labels is not None:
-                classifier._remember(labels)
             known = given or ()
             if classifier._kind == "regression" and cls._has_head(preset) and given:
                 raise InputError(f"`labels`={given}: `target`=regression predicts numbers")
@@ -139,7 +135,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
     @property
     def labels(self) -> list[Any]:
         """The labels in the order of the probabilities; empty for a model that predicts numbers."""
-        return [self._as_given(label) for label in self._known_task().target.labels]
+        return list(map(value_of, self._known_task().target.labels))
 
     def fit(
         self,
@@ -180,9 +176,15 @@ class TextClassifier(TaskModel[ClassificationTask]):
         if not examples:
             raise InputError("`texts`: at least one is required to train on")
         held_out = self._validation(validation_data, ("texts", "labels"), self._examples)
-        self._remember(labels)
         if not self._is_trained(self._preset):
             self._learn(examples)
+        target = self._known_task().target
+        # Labels that were known as texts come back as the numbers that they are here.
+        labels_of = (each.several_labels(",") for each in examples)
+        typed: dict[str, str]
+        typed = {n: n for names in labels_of for n in names if isinstance(n, ValueText)}
+        typed |= {name: name for name in target.labels if isinstance(name, ValueText)}
+        target.labels = tuple(typed.get(name, name) for name in target.labels)
         if class_weights is not None and not isinstance(class_weights, str):
             class_weights = {
                 _label_text(label, "`class_weights`"): weight
@@ -222,8 +224,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
         task = self._known_task()
         answers = task.target.answers(self._logits(texts, batch_size))
         if task.target.kind == "multi_label":
-            return [[self._as_given(label) for label in labels] for labels in answers]
-        return [self._as_given(answer) for answer in answers]
+            return [list(map(value_of, labels)) for labels in answers]
+        return list(map(value_of, answers))
 
     def predict_proba(self, texts: Any, batch_size: int = 32) -> np.ndarray:
         """Predict the probability of every label.
@@ -302,24 +304,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
             raise InputError(f"`labels`={values}: must be distinct, and at least one")
         return texts
 
-    def _remember(self, labels: Any) -> None:
-        """Keep labels that are numbers, to return them as they were given."""
-        if self._kind == "regression":
-            return
-        several = (list, tuple, set, frozenset, Mapping)
-        values = [
-            each
-            for value in as_list(labels, "labels")
-            for each in (value if isinstance(value, several) else [value])
-        ]
-        numbers = {
-            _label_text(each, "`labels`"): each for each in values if not isinstance(each, str)
-        }
-        self._given_labels = {**self._given_labels, **numbers}
-
-    def _as_given(self, label: Any) -> Any:
-        return self._given_labels.get(label, label)
-
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
@@ -330,10 +314,12 @@ def _label_text(value: Any, place: str) -> str:
     value = _plain(value)
     if not isinstance(value, str | bool | int | float):
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
-    if not isinstance(value, str):
-        return json.dumps(value)
-    check_unicode(value, place)
-    return normalized_label(value)
+    if isinstance(value, str):
+        check_unicode(value, place)
+        return normalized_label(value)
+    if not math.isfinite(value):
+        raise InputError(f"{place}: is {value}, no label")
+    return text_of(value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""Labels come back as what they were: numbers and bools of JSON, Parquet and Python."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
+from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.prediction.tasks import Export
+from albert_tf.tasks.classification.datasets import ClassificationDataset
+from albert_tf.tasks.classification.predict import predict_exported
+from albert_tf.tasks.classification.targets import TARGETS
+from tests.support.kinds_of_tasks import write_weights
+from tests.tasks.classification.test_label_probabilities import read
+
+
+def write(path, *labels, text="x"):
+    path.write_text(
+        "".join(f'{{"text": {json.dumps(text)}, "label": {each}}}\n' for each in labels)
+    )
+    return path
+
+
+def typed(values):
+    return [(type(value), value) for value in values]
+
+
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
+@pytest.mark.parametrize("label", ["NaN", "null", "[1, null]", "[NaN]", "-Infinity"])
+def test_a_row_without_a_label_is_named(tmp_path, kind, label):
+    path = write(tmp_path / "rows.jsonl", 1, 0, label, 1)
+    with pytest.raises(InputError, match=r"^.*rows.jsonl:3: column 'label' contains .*, no label$"):
+        read(path, "label", ClassificationDataset("table", {}, target=kind))
+
+
+def test_a_row_without_a_text_is_named(tmp_path):
+    path = write(tmp_path / "rows.jsonl", 1, 0, text=float("nan"))
+    with pytest.raises(InputError, match=r"^.*rows.jsonl:1: column 'text' is empty$"):
+        read(path, "label")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "labels"),
+    [
+        ("classification", ["1.0", "0", "1", '"1"'], [0, 1]),
+        ("classification", ["true", "false"], [False, True]),
+        ("classification", ["2.5", "1.0"], [1, 2.5]),
+        ("classification", ['"1"', '"1.0"'], ["1", "1.0"]),
+        ("multi_label", ["[10, 9.0]", "[9]", "7", "[]", '"a,b"'], [10, 7, 9, "a", "b"]),
+    ],
+)
+def test_equal_numbers_are_one_class_that_keeps_its_type(tmp_path, kind, rows, labels):
+    dataset = ClassificationDataset("table", {}, target=kind)
+    examples = read(write(tmp_path / "rows.jsonl", *rows), "label", dataset)
+    target = TARGETS[kind].learn(dataset, examples)
+    for name, text in target.adjacent_files().items():
+        (tmp_path / name).write_text(text)
+    assert typed(json.loads((tmp_path / LABELS_FILE).read_text())) == typed(labels)
+    again = TARGETS[kind](dataset, find_adjacent_files(str(tmp_path)).labels)
+    assert again.labels == target.labels
+    np.testing.assert_array_equal(again.encode(examples), target.encode(examples))
+    assert labels_text(again.labels) == (tmp_path / LABELS_FILE).read_text()
+
+
+def test_labels_of_earlier_versions_are_found(tmp_path):
+    (tmp_path / LABELS_FILE).write_text('["0.0", "1.0", "v2.0", "true"]')
+    target = TARGETS["classification"](
+        ClassificationDataset("table", {}), find_adjacent_files(str(tmp_path)).labels
+    )
+    examples = read(write(tmp_path / "rows.jsonl", 1, "1.0", "true", 0), "label")
+    assert target.encode(examples).tolist() == [1, 1, 3, 0]
+    (row,) = read(write(tmp_path / "rows.jsonl", '"v2"'), "label")
+    with pytest.raises(InputError, match=r"rows.jsonl:1: label 'v2' is not one of"):
+        target.encode([row])
+
+
+@pytest.mark.parametrize("labels", [np.array([True, False]), [3, -1], [0.5, 2.5], ["1", "0"]])
+def test_saved_labels_have_their_types(tmp_path, labels):
+    model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), labels=labels)
+    model.save(f"{tmp_path}/saved")
+    again = albert_tf.TextClassifier.from_preset(f"{tmp_path}/saved")
+    assert typed(again.labels) == typed(model.labels) == typed(np.asarray(labels).tolist())
+    assert {*typed(again.predict(["a", "b c"]))} <= {*typed(again.labels)}
+    with pytest.raises(InputError, match=r"^`labels`\[1\]: is nan, no label$"):
+        model.fit(["a", "b"], [again.labels[0], float("nan")])
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("target", ["classification", "multi_label"])
+def test_trained_labels_have_their_types(tmp_path, target):
+    model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), target=target)
+    labels = [7.0, np.int64(30), 7] if target == "classification" else [[7], [30, 7], []]
+    model.fit(["a", "b c", "d"], labels, steps=1, verbose=0)
+    assert typed(model.labels) == [(int, 7), (int, 30)]
+    model.save(f"{tmp_path}/saved")
+    assert typed(albert_tf.TextClassifier.from_preset(f"{tmp_path}/saved").labels) == typed([7, 30])
+
+
+def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
+    outputs = {"probabilities": [[0.2, 0.8]], "labels": [[b"false", b"true"]]}
+    export = Export.__new__(Export)
+    export.settings, export.labels = {}, {}
+    monkeypatch.setattr(Export, "__call__", lambda *_: [outputs])
+    assert predict_exported(export, {"text": ["x"]})[0]["prediction"] == "true"
+    (tmp_path / LABELS_FILE).write_text("[false, true]")
+    export.labels = {label: label for label in find_adjacent_files(str(tmp_path)).labels}
+    assert predict_exported(export, {"text": ["x"]}) == [
+        {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
+    ]
