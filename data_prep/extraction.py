@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -275,7 +274,7 @@ class _Extraction:
             "seconds": round(time.monotonic() - self._start, 3),
             "versions": tool_versions(TOOLS),
         }
-        files.write_text(path, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+        files.write_text(path, files.to_json(summary, indent=2, ensure_ascii=False) + "\n")
         self._work.remove()
         return summary
 

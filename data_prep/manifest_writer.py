@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 from collections import Counter
@@ -15,7 +14,7 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.files import read_json
+from albert_tf.files import read_json, to_json
 from albert_tf.input.manifest import manifest_file, read_manifest
 from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
@@ -127,7 +126,7 @@ def _unknown(
 
 
 def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    text = to_json(manifest, indent=2, ensure_ascii=False) + "\n"
     files.write_text(manifest_file(plan.options.output_files[0]), text)
 
 

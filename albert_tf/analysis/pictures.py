@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from albert_tf.files import replacing, write_text
+from albert_tf.files import replacing, to_json, write_text
 from albert_tf.report.charts import adaptive, styled_figure, svg_text
 
 
@@ -40,5 +39,5 @@ def picture(
 
 def write_json(folder: str, name: str, value: Any) -> None:
     """Write a JSON file, of which small changes are readable as a difference of lines."""
-    text = json.dumps(value, indent=1, ensure_ascii=False)
+    text = to_json(value, indent=1, ensure_ascii=False)
     write_text(os.path.join(folder, name), text + "\n")

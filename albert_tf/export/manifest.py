@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, replacing, write_text
+from albert_tf.files import exists, make_folder, read_json, replacing, to_json, write_text
 
 MANIFEST = "export.json"
 
@@ -76,4 +76,4 @@ def writing(export_path: str, manifest: dict[str, Any]) -> Iterator[str]:
     with replacing(export_path) as partial:
         make_folder(partial, "export_path")
         yield partial
-        write_text(os.path.join(partial, MANIFEST), json.dumps(manifest, indent=2) + "\n")
+        write_text(os.path.join(partial, MANIFEST), to_json(manifest, indent=2) + "\n")

@@ -19,6 +19,7 @@ from albert_tf.files.json_files import (
     parse_json,
     read_json,
     shown,
+    to_json,
 )
 from albert_tf.files.parquet import open_parquet, parquet_rows
 from albert_tf.files.reading import (

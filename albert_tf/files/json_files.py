@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Annotated, Any, TypeVar
 
@@ -14,6 +15,27 @@ from albert_tf.files.reading import read_text
 Value = TypeVar("Value")
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+def to_json(value: Any, **options: Any) -> str:
+    """Return JSON, which has no NaN or infinity: such numbers become null.
+
+    Args:
+        value: of lists, dictionaries and what JSON has.
+        **options: of `json.dumps`.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **options)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_json(text: str, source: str, kind: type[Value]) -> Value:

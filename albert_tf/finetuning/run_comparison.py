@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json, write_text
+from albert_tf.files import converted, exists, read_json, to_json, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.report.sections import text_table
@@ -95,7 +95,7 @@ def finish(
         "options": _with_effect(options),
         "data": data,
     }
-    write_text(f"{options.output_dir}/{FINISHED_FILE}", json.dumps(record, indent=2) + "\n")
+    write_text(f"{options.output_dir}/{FINISHED_FILE}", to_json(record, indent=2) + "\n")
     return record
 
 
@@ -105,7 +105,10 @@ def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
     if not exists(path):
         return None
     try:
-        record = read_json(path, RunRecord)
+        content = read_json(path, dict[str, Any])
+        if isinstance(results := content.get("results"), dict):
+            content["results"] = {n: math.nan if v is None else v for n, v in results.items()}
+        record = converted(content, path, RunRecord)
     except InputError as error:
         raise InputError(f"{error}; delete the file to evaluate the run again") from None
     # A record of an earlier version lacks the options that it did not have.
@@ -227,18 +230,13 @@ def _summary(records: list[RunRecord], metric: str) -> list[dict[str, Any]]:
 
 
 def _to_json(metric: str, records, summary, best: RunRecord) -> str:
-    def plain(value):
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
     content = {
         "metric": metric,
         "best": best["folder"],
         "settings": summary,
         "runs": [_row(record, metric) for record in records],
     }
-    for rows in (content["settings"], content["runs"]):
-        rows[:] = [{name: plain(value) for name, value in row.items()} for row in rows]
-    return json.dumps(content, indent=2) + "\n"
+    return to_json(content, indent=2) + "\n"
 
 
 def to_tsv(rows: list[dict[str, Any]]) -> str:

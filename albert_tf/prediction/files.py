@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import open_file, replacing
+from albert_tf.files import open_file, replacing, to_json
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import result_output
 
@@ -47,7 +46,7 @@ class JsonLinesWriter(RowWriter):
 
     def write(self, rows):
         for row in rows:
-            self._file.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+            self._file.write(to_json(_plain(row), ensure_ascii=False) + "\n")
         self._file.flush()
 
 
@@ -72,7 +71,7 @@ class TsvWriter(RowWriter):
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+    text = value if isinstance(value, str) else to_json(_plain(value), ensure_ascii=False)
     return re.sub(r"[\t\r\n]", " ", text)
 
 

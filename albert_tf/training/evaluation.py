@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from albert_tf.files import (
     exists,
     make_folder,
     read_json,
+    to_json,
     write_text,
 )
 from albert_tf.interop.adjacent_files import (
@@ -27,7 +27,7 @@ from albert_tf.interop.adjacent_files import (
 )
 from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.logs import counted
-from albert_tf.training.log import EventWriter, Row, read_rows, rounded
+from albert_tf.training.log import EventWriter, Row, finite, read_rows, rounded
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class BestCheckpoint:
             text = results_text({**results, "global_step": step})
             write_text(f"{self._folder}/{RESULTS_FILE}", text)
         best = Best(self.metric, value, step)
-        write_text(f"{copied}.json", json.dumps(dataclasses.asdict(best)) + "\n")
+        write_text(f"{copied}.json", to_json(dataclasses.asdict(best)) + "\n")
         self._checkpoints.keep_only(copied)
 
     def remove_others(self) -> None:
@@ -187,11 +187,11 @@ class PeriodicEvaluation:
     def _write(self, step: int, results: dict[str, float]) -> None:
         earlier = [row for row in self._rows() if row["step"] < step]
         rows = [*earlier, {"step": step, **results}]
-        with contextlib.closing(EventWriter(f"{self._folder}/eval")) as events:
+        with contextlib.closing(EventWriter(f"{self._folder}/eval", step)) as events:
             if self._options is not None and not earlier:
                 events.add_command(step, self._options)
             events.add_scalars(step, results)
-        write_text(self._path, "".join(f"{json.dumps(row)}\n" for row in rows))
+        write_text(self._path, "".join(f"{to_json(finite(row))}\n" for row in rows))
         self._recorded(step)
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
@@ -275,7 +275,7 @@ class CheckpointEvaluations:
         """Write and print the results of a checkpoint; only the chief does so."""
         if not self._workers.is_chief:
             return
-        self._lines.append(json.dumps({"step": step, **rounded(results)}) + "\n")
+        self._lines.append(to_json({"step": step, **rounded(finite(results))}) + "\n")
         write_text(self._path, "".join(self._lines))
         _logger.info("%s", describe(step, results))
 

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
 import numpy as np
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
@@ -114,6 +114,11 @@ def rounded(results: Mapping[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.7g}") for name, value in results.items()}
 
 
+def finite(values: Mapping[str, float]) -> dict[str, float]:
+    """Return those that are finite: JSON has no others."""
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
 def lines_up_to(folder: str, step: int) -> list[str]:
     """Return the records of a training folder up to a step, as lines; empty without any."""
     path = f"{folder}/{METRICS_FILE}"
@@ -156,7 +161,7 @@ class TrainingLog:
         self._workload = workload
         self._skipped = 0
         self._line = ProgressLine()
-        self._events = EventWriter(f"{folder}/train")
+        self._events = EventWriter(f"{folder}/train", first_step + 1)
         if options is not None:
             self._events.add_command(first_step, options)
         earlier = lines_up_to(folder, first_step)
@@ -193,7 +198,7 @@ class TrainingLog:
         if "input_wait_seconds" in metrics:
             rates["input_wait"] = metrics.pop("input_wait_seconds") / seconds
         values = {"seconds": now - self._start, **rates, **metrics}
-        record = rounded({n: value for n, value in values.items() if math.isfinite(value)})
+        record = rounded(finite(values))
         self._file.write(json.dumps({"step": step, **record}).encode() + b"\n")
         self._file.flush()
         self._events.add_scalars(step, record)
@@ -261,9 +266,11 @@ class EventWriter:
 
     Args:
         folder: local or remote; created if needed.
+        first_step: of the steps that this file repeats if earlier files have them: TensorBoard
+            drops theirs.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, first_step: int = 0):
         make_folder(folder, "output_dir")
         self._folder = folder
         now = time.time()
@@ -271,6 +278,8 @@ class EventWriter:
         self._file = AppendedFile(f"{folder}/{name}.{next(_numbers)}.v2")
         self._writer = RecordWriter(self._file)
         self._write(Event(wall_time=now, file_version="brain.Event:2"))
+        start = SessionLog(status=SessionLog.START)
+        self._write(Event(wall_time=now, step=first_step, session_log=start))
 
     def add_scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Write the values of a step, by the names of metrics (see `tag_of`)."""

@@ -94,7 +94,7 @@ def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
     (path,) = tmp_path.iterdir()
-    version, text, hparams, event = tf.compat.v1.train.summary_iterator(str(path))
+    version, _, text, hparams, event = tf.compat.v1.train.summary_iterator(str(path))
     assert version.file_version == "brain.Event:2"
     (value,) = event.summary.value
     assert (event.step, value.tag, tf.make_ndarray(value.tensor).item()) == (3, "quality/loss", 0.5)

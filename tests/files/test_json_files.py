@@ -8,7 +8,7 @@ import math
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import Positive, read_json
+from albert_tf.files import Positive, read_json, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,3 +52,9 @@ def test_a_form_need_not_declare_everything(tmp_path):
     assert math.isnan(found.rates[1])
     with pytest.raises(InputError, match=r"none\.json: no such file"):
         read_json(str(tmp_path / "none.json"), Form)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_json_lacks_become_null(value):
+    written = to_json({"a": [value, (value, 1.5)], "b": {"c": value}, "d": "NaN"})
+    assert written == '{"a": [null, [null, 1.5]], "b": {"c": null}, "d": "NaN"}'

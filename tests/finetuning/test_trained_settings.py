@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -133,9 +134,12 @@ def test_an_unknown_metric_is_refused():
 def test_finished_runs_of_earlier_versions_are_recognized(tmp_path):
     options = ClassificationOptions(output_dir=f"{tmp_path}/seed-1", text_column="body")
     (tmp_path / "seed-1").mkdir()
-    finish(options, "data", 7, f"{tmp_path}/seed-1/model.ckpt-7", {"f1": 0.5}, None)
+    results = {"f1": 0.5, "pearson": math.nan}
+    finish(options, "data", 7, f"{tmp_path}/seed-1/model.ckpt-7", results, None)
     path = tmp_path / "seed-1" / "finished.json"
-    record = json.loads(path.read_text())
+    record = json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert math.isnan(finished_record(options, "data")["results"]["pearson"])
+    record["results"]["pearson"] = math.nan  # as earlier versions wrote it
     for name in ("metric_for_best", "num_train_epochs", "warmup_proportion"):
         del record["options"][name]
     path.write_text(json.dumps(record | {"options": {**record["options"], "text_column": None}}))

@@ -6,11 +6,12 @@ import json
 
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.interop.tensorflow_checkpoints import damage_of
-from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
+from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 
 ENGINE = TensorFlowEngine(TensorFlowDevices())
 
@@ -115,6 +116,27 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     # Gone back to an older one: what came later is forgotten.
     again().run(10)
     assert rows() == [(10, 1.0)]
+
+
+def strictly(text: str) -> list[dict]:
+    """Read JSON lines as other programs do, to which NaN is no number."""
+    return [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
+
+
+def test_what_is_not_finite_is_left_out(tmp_path):
+    path = tmp_path / "evaluations.jsonl"
+    path.write_text('{"step": 1, "loss": NaN, "accuracy": 0.5}\n')  # of an earlier version
+    results = {"loss": float("inf"), "accuracy": 0.25}
+    PeriodicEvaluation(ENGINE.workers, lambda: results, 1, str(tmp_path)).run(2)
+    CheckpointEvaluations(ENGINE.workers, str(tmp_path)).add(2, results)
+    rows = [{"step": 1, "accuracy": 0.5}, {"step": 2, "accuracy": 0.25}]
+    assert strictly(path.read_text()) == rows
+    assert strictly((tmp_path / "checkpoint_evaluations.jsonl").read_text()) == rows[1:]
+    # TensorBoard forgets the later steps as well, after going back.
+    for step in (3, 2):
+        PeriodicEvaluation(ENGINE.workers, lambda: results, 1, str(tmp_path)).run(step)
+    events = EventAccumulator(str(tmp_path / "eval")).Reload()
+    assert [event.step for event in events.Tensors("quality/accuracy")] == [2]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import time
 import types
 
 import pytest
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
 from albert_tf import files
 from albert_tf.training import log as training_log
@@ -78,6 +79,16 @@ def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch
         "step 30/100  8:10 left  loss 2.0000  1.0 seq/s",
         "step 100/100  0:00 left  loss 2.0000  1.4 seq/s",
     ]
+
+
+def test_tensorboard_shows_no_step_twice_after_going_back(tmp_path):
+    for first, last in ((0, 40), (20, 60), (20, 30)):
+        with contextlib.closing(TrainingLog(str(tmp_path), 100, first, Workload(8, 8, 1))) as log:
+            for step in range(first + 10, last + 1, 10):
+                log.write(step, {"loss": 1 / step})
+        # What the server reads with.
+        events = EventAccumulator(str(tmp_path / "train")).Reload().Tensors("quality/loss")
+        assert [event.step for event in events] == list(range(10, last + 1, 10))
 
 
 @pytest.mark.parametrize(

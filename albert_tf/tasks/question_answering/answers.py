@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.files import write_text
+from albert_tf.files import to_json, write_text
 from albert_tf.logs import counted
 from albert_tf.tasks.question_answering.spans import Candidate, SpanFinder, best_candidates
 from albert_tf.tasks.question_answering.windows import Window
@@ -112,7 +111,7 @@ def write_answers(folder: str, predictions: dict[str, Prediction], threshold: fl
     if threshold is not None:
         contents["null_odds.json"] = {id: each.null_score for id, each in predictions.items()}
     for name, content in contents.items():
-        text = json.dumps(content, indent=4, ensure_ascii=False)
+        text = to_json(content, indent=4, ensure_ascii=False)
         write_text(f"{folder}/{name}", text + "\n")
     logger.info("%s in %s/predictions.json", counted(len(answers), "answer"), folder)
     if threshold is not None:

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, shown, write_text
+from albert_tf.files import exists, make_folder, read_json, shown, to_json, write_text
 from albert_tf.finetuning.task import (
     Baseline,
     ExampleSet,
@@ -317,7 +317,7 @@ class TaggingTask(FineTuningTask):
             else:
                 result["words"] = [text[start:end] for start, end in example.words]
                 result["tags"] = predicted.tags
-            lines.append(json.dumps(result, ensure_ascii=False))
+            lines.append(to_json(result, ensure_ascii=False))
         return lines
 
     def ensemble_settings(self) -> dict[str, Any]:
