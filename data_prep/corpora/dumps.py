@@ -122,11 +122,13 @@ def _site(path: str, header: bytes) -> Site:
         r"<dbname>\s*(\w+)wiki\s*<", info
     )
     templates = re.search(r'<namespace key="10"[^>]*>([^<]+)<', info)
+    media = re.findall(r'<namespace key="-2"[^>]*>([^<]+)<', info)
     return Site(
         name[1] if name else Site().name,
         hidden,
         language[1].replace("_", "-") if language else "",
         templates[1].strip().lower() if templates else Site().templates,
+        Site().media.union(name.strip().lower() for name in media),
     )
 
 

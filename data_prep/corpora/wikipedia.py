@@ -64,6 +64,9 @@ def _article(
         return None
     revision = page.findall("revision")[-1]  # the newest, if the dump contains the history
     int(_required(revision, "id"))
+    if (revision.findtext("model") or "wikitext").strip() != "wikitext":
+        counts.left_out["pages that are not wikitext"] += 1
+        return None
     text = revision.findtext("text")
     if not text:
         counts.left_out["articles without text"] += 1

@@ -39,12 +39,14 @@ class Site(NamedTuple):
             their names in the language of the wiki.
         language: code of its language; "" if the dump does not name it.
         templates: lower-case prefix of templates, such as "modèle".
+        media: lower-case prefixes of links to the content of files, which are shown as text.
     """
 
     name: str = "wikipedia"
     hidden: frozenset[str] = frozenset({"file", "image", "category"})
     language: str = ""
     templates: str = "template"
+    media: frozenset[str] = frozenset({"media"})
 
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -55,6 +57,10 @@ _TABLE = re.compile(
 # Most of the markup is this simple, and is processed faster here than by the parser: templates
 # without nested ones, and links to articles.
 _TEMPLATE = re.compile(r"\{\{([^{}|\[\]<>]*)(?:\|[^{}]*)?\}\}")
+# `{{{1|default}}}`: a page, which gets no arguments, shows the default.
+_PARAMETER = re.compile(
+    r"\{\{\{[^{}|]*(?:\|((?:[^{}|\[]|\[(?!\[)|\[\[[^\[\]{}]*\]\])*)(?:\|[^{}]*)?)?\}\}\}"
+)
 _LINK = re.compile(r"\[\[[^\[\]{}|<>\n:#]+\|([^\[\]{}|<>\n]+)\]\]|\[\[([^\[\]{}|<>\n:#]+)\]\]")
 _MAGIC_WORD = re.compile(r"__[^\W\d_]+(?:_[^\W\d_]+)*__")
 _QUOTES = re.compile(r"'{2,}")
@@ -192,7 +198,7 @@ def plain_text(text: str, page: Page) -> str:
     text = without_elements(_COMMENT.sub("", text))
     while (shorter := _TABLE.sub("", text)) != text:
         text = shorter
-    while (shorter := _TEMPLATE.sub(page.without_template, text)) != text:
+    while (shorter := _TEMPLATE.sub(page.without_template, _without_parameters(text))) != text:
         text = shorter
     text = _LINK.sub(lambda found: found[1] or found[2], text)
     text = _MAGIC_WORD.sub(_without_magic_word, text)
@@ -236,6 +242,9 @@ class _Writer:
     def _template(self, node: nodes.Template) -> None:
         self._put(self._page.template_text(node, self._plain))
 
+    def _argument(self, node: nodes.Argument) -> None:
+        self.write(node.default)
+
     def _nothing(self, node: nodes.Node) -> None:
         pass
 
@@ -247,7 +256,10 @@ class _Writer:
         title = str(node.title).strip()
         prefix, colon, rest = title.partition(":")
         prefix = prefix.strip().lower().replace("_", " ")
-        if colon and prefix in self._page.site.hidden or _FILE_NAME.search(title):
+        # A colon in front makes a link of what would be an image, or a category of the page.
+        is_shown = not prefix or prefix in self._page.site.media
+        is_hidden = prefix in self._page.site.hidden or _FILE_NAME.search(title)
+        if colon and is_hidden and not is_shown:
             return
         if node.text is not None:
             self.write(node.text)
@@ -283,8 +295,15 @@ class _Writer:
         nodes.ExternalLink: _external_link,
         nodes.Tag: _tag,
         nodes.Comment: _nothing,
-        nodes.Argument: _nothing,
+        nodes.Argument: _argument,
     }
+
+
+def _without_parameters(text: str) -> str:
+    """Replace the parameters of templates without other markup, the innermost first."""
+    while (shorter := _PARAMETER.sub(lambda found: found[1] or GAP, text)) != text:
+        text = shorter
+    return text
 
 
 def _without_magic_word(found: re.Match) -> str:

@@ -51,6 +51,7 @@ class Locale(NamedTuple):
     Attributes:
         group: separates groups of three digits; "" where digits are not grouped or a space would
             make several words of a number.
+        group_digits: digits of the groups above the last, 2 as in India or 3.
         decimal: the decimal mark.
         digits: the digits, as a table of `str.translate`.
         months: the names of the months, in the form that dates have; () if unknown.
@@ -60,6 +61,7 @@ class Locale(NamedTuple):
     """
 
     group: str
+    group_digits: int
     decimal: str
     digits: Mapping[int, int]
     months: tuple[str, ...]

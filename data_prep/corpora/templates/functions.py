@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from data_prep.corpora.templates.expansion import (
+    GAP,
     UNKNOWN,
     Arguments,
     Function,
@@ -13,7 +14,6 @@ from data_prep.corpora.templates.expansion import (
     Transform,
 )
 from data_prep.corpora.templates.numbers import (
-    NUMBER,
     convert,
     fraction,
     number_text,
@@ -97,13 +97,15 @@ def _ship(arguments: Arguments, word: str) -> str:
 
 def _format_number(arguments: Arguments, word: str) -> str:
     """{{formatnum:1234}} -> "1,234", as the wiki writes numbers; {{formatnum:1,234|R}} -> 1234."""
-    text = arguments[1]
-    if arguments[2] == "R":
-        locale = arguments.locale
-        return (text.replace(locale.group, "") if locale.group else text).replace(
-            locale.decimal, "."
-        )
-    return number_text(text, arguments.locale) if NUMBER.fullmatch(text) else UNKNOWN
+    text, modifier, locale = arguments[1], arguments[2].upper(), arguments.locale
+    if UNKNOWN in text or GAP in text:
+        return UNKNOWN
+    if modifier == "R":
+        text = "".join(text.split()).replace(locale.group or " ", "").replace(locale.decimal, ".")
+        return text.translate({digit: plain for plain, digit in locale.digits.items()})
+    if modifier == "NOSEP":
+        return text.translate(locale.digits)
+    return re.sub(r"\S+", lambda word: number_text(word[0], locale), text)
 
 
 def _french_centuries(arguments: Arguments, era: str) -> str:

@@ -32,6 +32,7 @@ from data_prep.corpora.templates.expansion import (
     parse_expansion,
 )
 from data_prep.corpora.templates.functions import DATE_ORDERS, FUNCTIONS, TRANSFORMS
+from data_prep.corpora.templates.numbers import NUMBER_FORMATS
 
 _FOLDER = pathlib.Path(__file__).parent
 _SHARED = "shared"
@@ -139,6 +140,8 @@ def template_table(language: str, own_rows: str = "", namespace: str = "") -> Te
     settings: dict[str, str] = {}
     language = _SAME_AS.get(language, language).replace("_", "-").lower()
     for name in dict.fromkeys((_SHARED, language.partition("-")[0], language)):
+        if name in NUMBER_FORMATS:
+            settings["numbers"] = NUMBER_FORMATS[name]
         path = _FOLDER / f"{name}.txt"
         if path.is_file():
             _add(path.read_text("utf-8"), str(path), rows, settings)
@@ -198,10 +201,13 @@ def _locale(settings: Mapping[str, str]) -> Locale:
     Raises:
         ValueError: If one is invalid.
     """
-    numbers = re.fullmatch(r"(\d)(\D?)\d{3}(\D)\d", settings.get("numbers", "1234.5"))
-    if not numbers or [int(digit) for digit in numbers[0] if digit.isdecimal()] != [1, 2, 3, 4, 5]:
-        raise ValueError("must be the number 1234.5 as the wiki writes it, such as 1,234.5")
-    first_digit, group, decimal = numbers.groups()
+    numbers = re.fullmatch(r"(\d)(\d\D\d\d)?(\D?)\d{3}(\D)\d", settings.get("numbers", "1234.5"))
+    digits = [int(digit) for digit in numbers[0] if digit.isdecimal()] if numbers else []
+    if not numbers or digits != list(range(1, len(digits) + 1)):
+        raise ValueError(
+            "must be the number 1234.5 as the wiki writes it, such as 1,234.5, or 12,34,567.8"
+        )
+    first_digit, indian, group, decimal = numbers.groups()
     shift = ord(first_digit) - ord("1")
     months = tuple(settings.get("months", "").split())
     if len(months) not in (0, 12):
@@ -210,7 +216,7 @@ def _locale(settings: Mapping[str, str]) -> Locale:
     if date is None:
         raise ValueError("must be a date such as [{day} ]{month} {year}")
     return Locale(
-        group, decimal,
+        group, 2 if indian else 3, decimal,
         {ord(digit): ord(digit) + shift for digit in "0123456789"} if shift else {},
         months, date,
         settings.get("first day", "1"),

@@ -22,6 +22,7 @@ HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version
     <dbname>dewiki</dbname>
     <namespaces>
       <namespace key="0" case="first-letter" />
+      <namespace key="-2" case="first-letter">Medium</namespace>
       <namespace key="6" case="first-letter">Datei</namespace>
       <namespace key="14" case="first-letter">Kategorie</namespace>
     </namespaces>
@@ -79,7 +80,9 @@ def test_only_articles_are_kept(tmp_path):
                 page("Mehrdeutig", "Text.\n{{Begriffsklärung}}"),
                 page("Leer", ""),
                 page("Seltsam", "Text.").replace("</ns>", "</sn>"),
-                page("Z", "Letzter."),
+                page("Z", "[[Medium:Z.ogg|Letzter]]."),
+                page("Modul", "return {}").replace(">wikitext<", ">Scribunto<"),
+                page("Daten", "{}").replace(">wikitext<", ">json<"),
             ]
         )
     )
@@ -93,6 +96,7 @@ def test_only_articles_are_kept(tmp_path):
         "pages of other namespaces": 1,
         "articles without text": 2,
         "disambiguation pages": 1,
+        "pages that are not wikitext": 2,
     }
     assert counts.skipped == 1
     assert counts.warnings == []

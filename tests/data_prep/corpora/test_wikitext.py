@@ -13,7 +13,11 @@ from data_prep.corpora.formulas import formula_text
 from data_prep.corpora.templates import template_table
 from data_prep.corpora.wikitext import Page, Site, paragraphs
 
-GERMAN = Site("dewiki", frozenset({"file", "image", "category", "datei", "kategorie"}))
+GERMAN = Site(
+    "dewiki",
+    frozenset({"file", "image", "category", "datei", "kategorie"}),
+    media=frozenset({"media", "medium"}),
+)
 # German names of namespaces, English templates.
 PAGE = Page(GERMAN, template_table("en"))
 
@@ -27,6 +31,10 @@ PAGE = Page(GERMAN, template_table("en"))
         ("[[File:A.jpg|thumb|A [[cat]].]]Text here.", "Text here."),
         ("Text.[[Category:Cats]] [[Kategorie:Katzen|K]] [[Datei:A.png|mini|B]]", "Text."),
         ("Text [[:Category:Cats|of cats]].", "Text of cats."),
+        ("See [[:File:A.jpg|the picture]] and [[:Datei:B.png|a ''second'' one]].",
+         "See the picture and a second one."),
+        ("You [[Media:A.ogg|hear]] or [[medium:B.ogg|don't]]. [[:file:C.svg]]",
+         "You hear or don't. file:C.svg"),
         ("Text. [[de:Katze]][[zh-min-nan:Niau]]", "Text."),
         ("It is in [[wikt:cat|Wiktionary]].", "It is in Wiktionary."),
         ("Sounds: [[Bild:Alt.jpg|rechts|120px]] here.", "Sounds: here."),
@@ -65,6 +73,13 @@ PAGE = Page(GERMAN, template_table("en"))
         ("It cost {{US$|100}}{{snd}}cheap.", "It cost US$100 – cheap."),
         ("He said:\n{{quote\n|text=Go on.\n|author=X}}\nThey went.",
          "He said:\nGo on.\nThey went."),
+        # Parameters of templates, which have no value on a page
+        ("He won {{{1|}}} games {{{n}}} and {{{place|third}}} place.",
+         "He won games and third place."),
+        ("The {{{a|{{{b|{{{c|deep}}}}}}}}} [[sea]] ({{{x|}}}).", "The deep sea."),
+        ("A {{{1|[[b|link]] or {{lang|fr|mot}}}}}, {{{1|[[c|d]]|e}}} and {{nowrap|{{{1|x}}}}}.",
+         "A link or mot, d and x."),
+        ("Code: <nowiki>{{{1|x}}}</nowiki>.", "Code: {{{1|x}}}."),
         # What is left of brackets
         ("Paris ({{IPAc-en|p}}; {{lang-fr|Paris}}) is", "Paris (Paris) is"),
         ("Paris ({{IPA|p}}) is a city, {{cn}} big {{x}}, really {{y}}.",
