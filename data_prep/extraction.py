@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf import files
+from albert_tf.children import stoppable
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.progress import ThroughputLine
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
@@ -73,6 +74,7 @@ class _ExtractedUnit(NamedTuple):
     counts: Counts
 
 
+@stoppable()
 def extract(options: ExtractionOptions) -> dict[str, Any]:
     """Write a corpus and its summary.
 

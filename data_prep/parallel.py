@@ -12,18 +12,24 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
+import queue
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from albert_tf.children import stoppable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+# A function and its arguments.
+_Setup = tuple[Callable[..., None] | None, tuple[Any, ...]]
 
 # Items queued beyond those being processed: enough that no process waits for the slowest one.
 QUEUED_PER_PROCESS = 3
@@ -49,6 +55,10 @@ def process_count(num_processes: int, input_bytes: int | None = None) -> int:
 class Workers:
     """Processes that call functions on behalf of this one.
 
+    Each is served by a thread and has a pipe of its own, the other end of which no process has. If
+    it dies in the middle of a message, reading ends, and nothing that others need stays locked, as
+    can happen to `concurrent.futures.ProcessPoolExecutor`.
+
     Args:
         processes: their number; with 1, all calls happen in this process.
         initializer: called first in every process, to set up what its calls share.
@@ -62,18 +72,11 @@ class Workers:
         initargs: tuple[Any, ...] = (),
     ):
         self._processes = processes
-        self._executor: ProcessPoolExecutor | None = None
+        self._setup = (initializer, initargs)
+        # With what a process must do before its first call.
+        self._idle: queue.SimpleQueue[tuple[Connection, _Setup | None]] = queue.SimpleQueue()
+        self._threads: ThreadPoolExecutor | None = None
         self._open = contextlib.ExitStack()
-        if processes > 1:
-            # `spawn`, not `fork`: this process may have threads running.
-            self._executor = ProcessPoolExecutor(
-                processes,
-                multiprocessing.get_context("spawn"),
-                _prepare,
-                (initializer, initargs),
-            )
-        elif initializer:
-            initializer(*initargs)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield `function(item)` for every item, in the order of the items.
@@ -83,30 +86,57 @@ class Workers:
         Raises:
             ChildProcessError: If a worker process died.
         """
-        if self._executor is None:
+        if self._threads is None:
             yield from map(function, items)
             return
         waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                with _interrupts_deferred():
-                    waiting.append(self._executor.submit(function, item))
-                if len(waiting) >= (1 + QUEUED_PER_PROCESS) * self._processes:
-                    yield waiting.popleft().result()
-            while waiting:
+        for item in items:
+            waiting.append(self._threads.submit(self._call, function, item))
+            if len(waiting) >= (1 + QUEUED_PER_PROCESS) * self._processes:
                 yield waiting.popleft().result()
-        except BrokenProcessPool:
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _call(self, function: Callable[[Item], Result], item: Item) -> Result:
+        """Call a function in an idle process, from any thread."""
+        connection, setup = self._idle.get()
+        try:
+            connection.send((setup, function, item))
+            result, error, trace = connection.recv()
+        except (EOFError, OSError):
             raise ChildProcessError(
                 "a worker process was killed, possibly for lack of memory; rerun the same command, "
                 "with a smaller --num_processes if memory was short"
             ) from None
+        finally:
+            self._idle.put((connection, None))
+        if error is not None:
+            raise error from RuntimeError(f"in a worker process:\n{trace}")
+        return result
 
     def __enter__(self) -> Workers:
-        if self._executor:
-            # A process that SIGTERM ends leaves semaphores, about which Python's tracker complains.
+        with self._open:  # closed by an error
             self._open.enter_context(stoppable())
-            self._open.callback(self._executor.shutdown, cancel_futures=True)
+            if self._processes > 1:
+                self._threads = self._open.enter_context(ThreadPoolExecutor(self._processes))
+                with _interrupts_deferred():
+                    for _ in range(self._processes):
+                        self._start()
+            elif self._setup[0]:
+                self._setup[0](*self._setup[1])
+            self._open = self._open.pop_all()
         return self
+
+    def _start(self) -> None:
+        # `spawn`, not `fork`: this process may have threads running.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        with theirs:
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            process.start()
+        self._open.callback(process.join)
+        self._open.callback(process.kill)  # paused ones, too; all work is written whole or not
+        self._idle.put((ours, self._setup))
 
     def __exit__(self, *exception: object) -> None:
         self._open.close()
@@ -125,15 +155,24 @@ def _interrupts_deferred() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _prepare(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
+def _serve(connection: Connection) -> None:
+    """Answer calls with (result, error, traceback), until the other end is closed."""
     # Ctrl-C reaches every process of a terminal; only the parent should report it. The parent may
     # have been started with the signal ignored.
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    if initializer:
-        initializer(*initargs)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            message = connection.recv_bytes()
+            try:
+                setup, function, item = pickle.loads(message)
+                if setup and setup[0]:
+                    setup[0](*setup[1])
+                connection.send((function(item), None, ""))
+            except BaseException as error:  # also one of pickling, before anything is sent
+                connection.send((None, error, traceback.format_exc()))
 
 
 def _exit_with_parent() -> None:

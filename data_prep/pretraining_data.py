@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf import files
+from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_file, write_indexes
@@ -37,6 +38,7 @@ from data_prep.workers import DASK
 logger = logging.getLogger(__name__)
 
 
+@stoppable()
 def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     """Write TFRecord files of pretraining examples and their manifest, all or none of them.
 

@@ -9,6 +9,7 @@ import logging
 import os
 
 from albert_tf import files
+from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.logs import counted
 from albert_tf.options import check_limits, option, seed_option
@@ -89,6 +90,7 @@ class VocabularyOptions:
         check_dask(self.runner, self.dask_scheduler)
 
 
+@stoppable()
 def train_vocabulary(options: VocabularyOptions) -> str:
     """Train a vocabulary and write its files, and its normalization to `tokenizer_config.json`.
 

@@ -16,7 +16,7 @@ from collections import Counter
 
 import pytest
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Stopped
 from data_prep import extract_corpus, output_documents, parallel, unfinished_corpus
 from data_prep.corpora import text
 from data_prep.extraction import extract
@@ -194,6 +194,30 @@ def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, afte
     found = contents(other)
     summary = found.pop("summary").decode().replace("/other/", "/out/").encode()
     assert found | {"summary": summary} == expected
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_end_of_the_terminal_stops_a_run(options, monkeypatch, ignored):
+    number = signal.SIGHUP
+    save = unfinished_corpus.UnfinishedCorpus.save
+
+    def save_and_signal(self, state):
+        save(self, state)
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(unfinished_corpus.UnfinishedCorpus, "save", save_and_signal)
+            if not ignored:
+                with pytest.raises(Stopped) as stopped:
+                    extract(options)
+                assert stopped.value.signal == number
+                assert os.listdir(os.path.dirname(options.output_file)) == [".train.txt.work"]
+        assert extract(options)["outputs"]
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):

@@ -11,16 +11,26 @@ import time
 
 import pytest
 
+from albert_tf.errors import InputError
 from data_prep import parallel
 from tests.conftest import ROOT, heed_ctrl_c
 
 SCRIPT = """
 import os, sys, time
+from multiprocessing.connection import Connection
 from data_prep import parallel
+
+def send_part(self, content, write=None):
+    os.write(self.fileno(), content[:100])
+    if len(content) > 100:
+        os.kill(os.getpid(), 9)
 
 def work(item):
     if item == 3 and "{do}" == "die":
         os.kill(os.getpid(), 9)
+    if item == 3 and "{do}" == "die while writing":
+        Connection._send = send_part
+        return bytes(1 << 20)
     time.sleep({seconds})
     return os.getpid()
 
@@ -64,6 +74,20 @@ def test_results_come_in_order_and_items_are_taken_a_few_at_a_time(processes):
     assert len(pids) <= processes
 
 
+def fail(number: int) -> None:
+    raise InputError(f"`x`={number}: wrong")
+
+
+def test_the_error_of_a_worker_is_raised_with_its_traceback():
+    with parallel.Workers(2) as workers:
+        with pytest.raises(InputError, match="^`x`=3: wrong$") as error:
+            list(workers.map(fail, [3, 4]))
+        assert "in fail" in str(error.value.__cause__)
+        with pytest.raises(TypeError, match="pickle"):  # what cannot be sent ends no process
+            list(workers.map(open, [__file__]))
+        assert list(workers.map(abs, [-1, -2])) == [1, 2]
+
+
 def start(tmp_path, do: str, seconds: float) -> subprocess.Popen:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT.format(do=do, seconds=seconds))
@@ -78,9 +102,13 @@ def start(tmp_path, do: str, seconds: float) -> subprocess.Popen:
     )
 
 
-def test_a_killed_worker_is_an_error_and_not_a_hang(tmp_path):
-    process = start(tmp_path, "die", 0)
-    errors = process.communicate(timeout=60)[1]
+@pytest.mark.parametrize("do", ["die", "die while writing"])
+def test_a_killed_worker_is_an_error_and_not_a_hang(tmp_path, do):
+    process = start(tmp_path, do, 0)
+    try:
+        errors = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
     assert process.returncode == 1
     assert "ChildProcessError: a worker process was killed" in errors.splitlines()[-1]
 
@@ -94,7 +122,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_workers_end_with_their_parent(tmp_path, number):
     process = start(tmp_path, "work", 0.01)
     workers = {int(process.stdout.readline()) for _ in range(20)}
