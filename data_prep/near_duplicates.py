@@ -184,14 +184,9 @@ def _keys(columns: np.ndarray) -> np.ndarray:
 def _near_duplicates(
     signatures: np.ndarray, previous: np.ndarray, agreeing: int, max_compared: int
 ) -> np.ndarray:
-    """Return which documents are similar to an earlier one that is kept.
+    """Return which documents are similar to an earlier one that is kept, in one of the bands.
 
-    Args:
-        signatures: the signatures.
-        previous: the document before each one that has the same key in a band, or -1, `[bands,
-            documents]`; updated to the one before that is kept.
-        agreeing: how much of the signatures of near duplicates agrees, at least.
-        max_compared: the number of earlier documents that a document is compared with in a band.
+    `previous[band, document]` is the one before with the same key, or -1; here, that which is kept.
     """
     is_duplicate = np.zeros(len(signatures), np.bool_)
     for document in range(len(signatures)):

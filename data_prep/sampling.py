@@ -73,9 +73,6 @@ class DocumentSample:
         entry = _Entry(priority, offset, len(compressed), output_bytes, document._replace(text=""))
         if is_large:
             self._large.append(entry)
-            self._large = [
-                e for e in self._large if not self._is_hopeless(e.priority, e.output_bytes)
-            ]
             return
         heapq.heappush(self._kept, entry)
         self._free_bytes -= output_bytes
@@ -89,8 +86,8 @@ class DocumentSample:
 
     def _is_hopeless(self, priority: float, output_bytes: int) -> bool:
         """Return whether large documents that come first, none of them larger, leave no room."""
-        before = (e.output_bytes for e in self._large if e.priority > priority)
-        return output_bytes + sum(size for size in before if size <= output_bytes) > self._bytes
+        first = (e for e in self._large if e.priority > priority and e.output_bytes <= output_bytes)
+        return output_bytes + sum(entry.output_bytes for entry in first) > self._bytes
 
     def __iter__(self) -> Iterator[OutputDocument]:
         chosen, free_bytes = [], self._bytes

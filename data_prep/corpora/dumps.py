@@ -116,19 +116,17 @@ def _site(path: str, header: bytes) -> Site:
         )
     info = header[: header.find(b"</siteinfo>") + 1].decode("utf-8", "replace")
     name = re.search(r"<dbname>\s*([^<\s]+)", info)
-    prefixes = re.findall(r'<namespace key="(?:6|14)"[^>]*>([^<]+)<', info)
-    hidden = Site().hidden.union(prefix.strip().lower() for prefix in prefixes)
+    namespaces = re.findall(r'<namespace key="(-?\d+)"[^>]*>([^<]+)</', info)
+    prefixes = {key: name.strip().lower() for key, name in namespaces}
     language = re.search(r'<mediawiki\b[^>]*\bxml:lang="([\w-]+)"', info) or re.search(
         r"<dbname>\s*(\w+)wiki\s*<", info
     )
-    templates = re.search(r'<namespace key="10"[^>]*>([^<]+)<', info)
-    media = re.findall(r'<namespace key="-2"[^>]*>([^<]+)<', info)
     return Site(
         name[1] if name else Site().name,
-        hidden,
+        Site().hidden | {prefixes.get("6", "file"), prefixes.get("14", "category")},
         language[1].replace("_", "-") if language else "",
-        templates[1].strip().lower() if templates else Site().templates,
-        Site().media.union(name.strip().lower() for name in media),
+        prefixes.get("10", Site().templates),
+        Site().media | {prefixes.get("-2", "media")},
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from albert_tf import files
 from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
-from data_prep.text_units import TextUnit, in_parts, read_unit, stripped, units_of
+from data_prep.text_units import TextUnit, in_parts, read_unit, units_of
 
 _UNIT_BYTES = 4_000_000
 
@@ -70,16 +70,3 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
         )
     if unit_counts["skipped_lines"]:
         counts.left_out["lines longer than a megabyte"] += unit_counts["skipped_lines"]
-
-
-def read_documents(path: str) -> Iterator[list[str]]:
-    """Yield the documents of a file as lists of sentences, without empty documents."""
-    sentences: list[str] = []
-    for line in files.read_lines(path):
-        if line := stripped(line):
-            sentences.append(line)
-        elif sentences:
-            yield sentences
-            sentences = []
-    if sentences:
-        yield sentences

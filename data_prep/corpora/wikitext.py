@@ -300,7 +300,6 @@ class _Writer:
 
 
 def _without_parameters(text: str) -> str:
-    """Replace the parameters of templates without other markup, the innermost first."""
     while (shorter := _PARAMETER.sub(lambda found: found[1] or GAP, text)) != text:
         text = shorter
     return text

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, read_lines, write_text
 from albert_tf.options import command, option, seed_option
-from data_prep.corpora.text import read_documents
+from data_prep.text_units import stripped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +54,19 @@ def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]
         source = line.split("\t")[0]
         found[source].extend(passages(sentences, source, min_words))
     return found
+
+
+def read_documents(path: str) -> Iterator[list[str]]:
+    """Yield the documents of a file as lists of sentences, without empty documents."""
+    sentences: list[str] = []
+    for line in read_lines(path):
+        if line := stripped(line):
+            sentences.append(line)
+        elif sentences:
+            yield sentences
+            sentences = []
+    if sentences:
+        yield sentences
 
 
 def run(options: PassageOptions) -> None:

@@ -12,21 +12,6 @@ NUMBER = re.compile(r"[-+−]?[\d.,]+(?:[/⁄]\d+)?")
 _PLAIN_NUMBER = re.compile(r"([-−]?)([0-9]{1,40})(?:\.([0-9]+))?")
 
 
-# How wikis without a row in their table write numbers, after the Unicode CLDR. Where a space would
-# separate groups, digits are not grouped.
-_FORMATS = {
-    "1,234.5": "am bo bho ceb ckb cy ga gd ha haw ig kab km kw lg lmo mai mg mi ms mt om sd si so "
-    "sw szl th ti tl tn ug ur wa war yi yo yue zu",
-    "1.234,5": "ast az bs ca da dsb el eu fo fy gl hr hsb ia id is jv ku lb lo mk pms ro rn rw sc "
-    "scn sh sl sr su",
-    "1234,5": "af als ba be bg br cv eo et fi hu hy ka kk ky lt lv nb nn no oc sk sq tg tk tt uz",
-    "12,34,567.8": "gu hi kn ml or pa sa ta te",
-    "१२,३४,५६७.८": "mr ne",
-    "১২,৩৪,৫৬৭.৮": "as bn",
-}
-NUMBER_FORMATS = {code: written for written, codes in _FORMATS.items() for code in codes.split()}
-
-
 def superscript(text: str) -> str:
     """`10<sup>6</sup>` -> "10⁶", if Unicode has the characters."""
     return text.translate(_SUPERSCRIPTS) if re.fullmatch(r"[\d+−()n-]+", text) else text

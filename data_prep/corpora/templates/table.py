@@ -32,7 +32,6 @@ from data_prep.corpora.templates.expansion import (
     parse_expansion,
 )
 from data_prep.corpora.templates.functions import DATE_ORDERS, FUNCTIONS, TRANSFORMS
-from data_prep.corpora.templates.numbers import NUMBER_FORMATS
 
 _FOLDER = pathlib.Path(__file__).parent
 _SHARED = "shared"
@@ -138,10 +137,12 @@ def template_table(language: str, own_rows: str = "", namespace: str = "") -> Te
     """
     rows: dict[str, Expansion | None] = {}
     settings: dict[str, str] = {}
+    for _, line in _lines((_FOLDER / "numbers.txt").read_text("utf-8")):
+        written, _, languages = line.partition(" = ")
+        if language.partition("-")[0] in languages.split():
+            settings["numbers"] = written
     language = _SAME_AS.get(language, language).replace("_", "-").lower()
     for name in dict.fromkeys((_SHARED, language.partition("-")[0], language)):
-        if name in NUMBER_FORMATS:
-            settings["numbers"] = NUMBER_FORMATS[name]
         path = _FOLDER / f"{name}.txt"
         if path.is_file():
             _add(path.read_text("utf-8"), str(path), rows, settings)
