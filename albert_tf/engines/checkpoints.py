@@ -21,7 +21,7 @@ import numpy as np
 
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, matches, remove
+from albert_tf.files import exists, files_in, normalized, remove
 from albert_tf.interop.checkpoint_folders import CheckpointFormat, check_engine
 from albert_tf.interop.checkpoint_lists import NAME, CheckpointList, step_of
 from albert_tf.interop.weights import Tensor, match
@@ -39,7 +39,7 @@ class CheckpointFolder:
     """
 
     def __init__(self, path: str, format: CheckpointFormat, workers: Workers | None = None):
-        self.path = path
+        self.path = normalized(path)
         self.format = format
         self.workers = workers or Workers()
 
@@ -176,8 +176,8 @@ class CheckpointFolder:
         """List a checkpoint as the only one, then remove the others and what is left of others."""
         self.format.list_only(path)
         name = os.path.basename(path)
-        for other in map(os.path.normpath, matches(f"{self.path}/{NAME}-*")):
-            if other == path or os.path.basename(other).startswith(f"{name}."):
+        for other in files_in(self.path, f"{NAME}-*"):
+            if os.path.basename(other) == name or os.path.basename(other).startswith(f"{name}."):
                 continue
             if step_of(other) is None:
                 remove(other)  # a file of a checkpoint, or that belongs to one

@@ -26,7 +26,7 @@ from albert_tf.export.task_export import (
     task_settings,
     write_task,
 )
-from albert_tf.files import copy_file, is_remote, sha256_of, value_of, write_text
+from albert_tf.files import copy_file, is_remote, sha256_of, value_of, without_magic, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
@@ -207,7 +207,7 @@ def _write_card(
     )
     latencies: list[export_card.Latency] = []
     if options.measure_latency:
-        encoder = tf.saved_model.load(os.path.join(folder, layout.ENCODER))
+        encoder = tf.saved_model.load(without_magic(os.path.join(folder, layout.ENCODER)))
         signature = encoder.signatures["serving_default"]
         latencies = list(export_card.measure_latencies(signature, source.config))
     export_card.write_card(folder, facts, tasks, lite_files, latencies)

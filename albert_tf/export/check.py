@@ -24,7 +24,7 @@ from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
-from albert_tf.files import converted, exists, text_of
+from albert_tf.files import converted, exists, text_of, without_magic
 from albert_tf.interop import layout
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
@@ -180,7 +180,7 @@ def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, lis
             sys.executable,
             "-c",
             inspect.getsource(standalone),
-            os.path.abspath(folder),
+            os.path.abspath(without_magic(os.path.join(folder, ""))),
             *names,
         ]
         done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)

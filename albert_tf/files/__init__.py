@@ -22,11 +22,13 @@ from albert_tf.files.json_files import (
     to_json,
 )
 from albert_tf.files.parquet import open_parquet, parquet_rows
+from albert_tf.files.paths import normalized, without_magic
 from albert_tf.files.reading import (
     checksums,
     exists,
     expand_globs,
     file_identity,
+    files_in,
     info_of,
     is_folder,
     matches,

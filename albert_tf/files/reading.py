@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fnmatch
 import glob
 import hashlib
 import io
@@ -140,6 +141,20 @@ def names_in(folder: str) -> list[str]:
         return os.listdir(folder)
     found = run(folder, lambda system, name: system.ls(name, detail=False))
     return [os.path.basename(path.rstrip("/")) for path in found]
+
+
+def files_in(folder: str, pattern: str) -> list[str]:
+    """Return what is in a folder under names that match a pattern, sorted.
+
+    The folder is no pattern, so its name may contain what has a meaning in patterns. A pattern
+    finds hidden names only if it begins with a dot, as in shells.
+    """
+    try:
+        names = names_in(folder or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = [name for name in names if name[:1] != "." or pattern[:1] == "."]
+    return [os.path.join(folder, name) for name in sorted(fnmatch.filter(found, pattern))]
 
 
 def _files_below(folder: str) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import glob
 import logging
 import os
 import pathlib
@@ -18,7 +17,7 @@ import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from albert_tf.errors import InputError
-from albert_tf.files.reading import open_file
+from albert_tf.files.reading import files_in, open_file
 from albert_tf.files.remote import is_read_only, is_remote, run, scheme_of
 
 logger = logging.getLogger(__name__)
@@ -39,13 +38,11 @@ def check_outputs(
         inputs: The files to read, by the caller's name for them; None and "" are ignored.
 
     Raises:
-        InputError: If a file is both, by whatever name or link, or an output is a folder or has a
-            name that looks like a glob.
+        InputError: If a file is both, by whatever name or link, or an output is a folder.
     """
     read = {_identity(path): name for name, paths in inputs.items() for path in paths if path}
     for argument, paths in outputs.items():
         for path in paths:
-            _check_name(path, argument)
             if os.path.isdir(path):
                 raise InputError(f"`{argument}`: {path} is a folder; name a file")
             if also := read.get(_identity(path)):
@@ -63,23 +60,13 @@ def _identity(path: str) -> Hashable:
         return path if is_remote(path) else os.path.realpath(path)
 
 
-def _check_name(path: str, argument: str) -> None:
-    """Check that an output does not look like a glob, which would not find it again."""
-    if glob.has_magic(path):
-        raise InputError(
-            f"`{argument}`={path}: contains *, ? or [, which stand for other characters where "
-            "files are looked for; choose a name without them"
-        )
-
-
 def make_folder(path: str, argument: str = "path") -> None:
     """Create the folder `path`, "" for the current one, if it does not exist.
 
     Raises:
-        InputError: If the folder cannot be created or written to, or its name looks like a glob;
-            `argument` is the caller's name of `path`.
+        InputError: If the folder cannot be created or written to; `argument` is the caller's name
+            of `path`.
     """
-    _check_name(path, argument)
     if is_read_only(path):
         raise InputError(f"`{argument}`: {path} can only be read; name a local folder or gs://...")
     if is_remote(path):
@@ -215,7 +202,7 @@ def temporary_name(path: str) -> str:
 def _remove_leftovers(folder: str) -> None:
     """Remove what processes that have died left in a folder under temporary names."""
     with contextlib.suppress(OSError):
-        for path in glob.glob(os.path.join(glob.escape(folder), f".*.{_PROCESSES}-*.partial")):
+        for path in files_in(folder, f".*.{_PROCESSES}-*.partial"):
             try:
                 os.kill(int(path.rpartition(f"{_PROCESSES}-")[2].removesuffix(".partial")), 0)
             except ProcessLookupError:

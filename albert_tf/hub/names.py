@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, matches
+from albert_tf.files import exists, files_in, normalized
 from albert_tf.hub import huggingface
 from albert_tf.hub.huggingface import HubName
 from albert_tf.hub.published import Source, fetch_archive, find_archive, source_in
@@ -52,7 +52,7 @@ def local_weights(name: str, *, argument: str) -> str:
         argument: the caller's name of `name`, for errors.
 
     Returns:
-        A path: `name` itself if it names no published weights.
+        A path: the normalized `name` if it names no published weights.
 
     Raises:
         InputError: If the weights cannot be fetched, or are published as a pickle only.
@@ -81,7 +81,7 @@ def find_vocabulary(folder: str) -> str | None:
     """
     for place in (folder, os.path.join(folder, "assets")):
         for pattern in VOCABULARY_FILES:
-            found = matches(os.path.join(place, pattern))
+            found = files_in(place, pattern)
             if len(found) == 1:
                 return found[0]
     return None
@@ -93,14 +93,15 @@ def _local(
     patterns: tuple[str, ...],
     check: Callable[[str, str, HubName, str], None],
 ) -> str:
+    name = os.fspath(name)
     archive, repository = find_archive(name), _repository(name)
     if not archive and not repository:
-        return name
+        return normalized(name)
     if "://" not in name and (exists(name) or exists(f"{name}.index")):
         # Folders that training writes are named like repositories, but look otherwise.
         if archive or exists(os.path.join(name, "config.json")):
             logger.info("%s: the local path, not the published weights of this name", name)
-        return name
+        return normalized(name)
     if archive:
         return fetch_archive(name, archive, argument)
     assert repository is not None

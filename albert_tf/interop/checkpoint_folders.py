@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import glob
 import importlib
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,10 +22,10 @@ from albert_tf.errors import InputError
 from albert_tf.files import (
     copy_file,
     exists,
+    files_in,
     is_folder,
     is_remote,
     make_folder,
-    matches,
     read_text,
     remove,
     replacing,
@@ -171,7 +172,7 @@ class _TensorFlowFormat(CheckpointFormat):
     driver = "albert_tf.interop.tensorflow_checkpoints"
 
     def steps_in(self, folder: str) -> dict[str, int]:
-        paths = matches(os.path.join(folder, f"{NAME}-*.index"))
+        paths = files_in(folder, f"{NAME}-*.index")
         return _by_step([path.removesuffix(".index") for path in paths])
 
     def is_checkpoint(self, path: str) -> bool:
@@ -182,10 +183,10 @@ class _TensorFlowFormat(CheckpointFormat):
 
     def _candidates(self, folder: str) -> list[str]:
         # The original project's archives have other names.
-        return [path.removesuffix(".index") for path in matches(os.path.join(folder, "*.index"))]
+        return [path.removesuffix(".index") for path in files_in(folder, "*.index")]
 
     def unfinished(self, folder: str) -> list[str]:
-        return [*matches(os.path.join(folder, f"{NAME}-*_temp")), *self._unfinished_first(folder)]
+        return [*files_in(folder, f"{NAME}-*_temp"), *self._unfinished_first(folder)]
 
     def _unfinished_first(self, folder: str) -> list[str]:
         """Return the files of the first checkpoint, if a run was killed while it saved it.
@@ -200,18 +201,18 @@ class _TensorFlowFormat(CheckpointFormat):
         try:
             self._module.open_checkpoint(paths[0])
         except InputError:
-            return _files_of(paths[0])
+            return files_of(paths[0])
         return []
 
     def parts_of(self, path: str) -> list[str]:
         return [f"{path}_temp"]
 
     def copy(self, path: str, target: str) -> None:
-        for file in reversed(_files_of(path)):
-            copy_file(file, target + file.removeprefix(path))
+        for file in reversed(files_of(path)):
+            copy_file(file, target + os.path.basename(file).removeprefix(os.path.basename(path)))
 
     def remove(self, path: str) -> None:
-        for file in _files_of(path):
+        for file in files_of(path):
             remove(file)
 
     def _parse(self, text: str, source: str) -> CheckpointList | None:
@@ -231,7 +232,7 @@ class _OrbaxFormat(CheckpointFormat):
     driver = "albert_tf.interop.orbax_checkpoints"
 
     def steps_in(self, folder: str) -> dict[str, int]:
-        paths = [path.rstrip("/") for path in matches(os.path.join(folder, f"{NAME}-*"))]
+        paths = files_in(folder, f"{NAME}-*")
         return _by_step([path for path in paths if step_of(path) is not None and is_folder(path)])
 
     def is_checkpoint(self, path: str) -> bool:
@@ -243,11 +244,11 @@ class _OrbaxFormat(CheckpointFormat):
     def unfinished(self, folder: str) -> list[str]:
         if not is_remote(folder):
             # Until it is complete, orbax adds an ending of its own.
-            return matches(os.path.join(folder, f".{NAME}-*{_UNFINISHED}*"))
+            return files_in(folder, f".{NAME}-*{_UNFINISHED}*")
         return [path for path in self.steps_in(folder) if not exists(f"{path}/{CHECKSUM_FILE}")]
 
     def parts_of(self, path: str) -> list[str]:
-        return [path] if is_remote(path) else matches(f"{unfinished_path(path)}*")
+        return [path] if is_remote(path) else _beginning_with(unfinished_path(path))
 
     def copy(self, path: str, target: str) -> None:
         if is_remote(target):
@@ -293,9 +294,14 @@ def _by_step(paths: list[str]) -> dict[str, int]:
     return dict(sorted(steps.items(), key=lambda item: item[1]))
 
 
-def _files_of(prefix: str) -> list[str]:
+def files_of(prefix: str) -> list[str]:
     """Return the files of a checkpoint of TensorFlow, the index first."""
-    return [*matches(f"{prefix}.index"), *matches(f"{prefix}.data-*")]
+    return [*_beginning_with(prefix, ".index"), *_beginning_with(prefix, ".data-*")]
+
+
+def _beginning_with(prefix: str, ending: str = "*") -> list[str]:
+    folder, name = os.path.split(prefix)
+    return files_in(folder, glob.escape(name) + ending)
 
 
 TENSORFLOW, ORBAX = _TensorFlowFormat(), _OrbaxFormat()

@@ -11,7 +11,7 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder, matches
+from albert_tf.files import exists, files_in, is_folder
 from albert_tf.hub.names import local_weights
 from albert_tf.interop import huggingface, layout
 from albert_tf.interop.checkpoint_folders import (
@@ -60,7 +60,7 @@ def _check_exists(path: str) -> None:
     names = (layout.SAVED_MODEL, os.path.join(layout.ENCODER, layout.SAVED_MODEL), "checkpoint")
     files = (path, f"{path}.index", *(os.path.join(path, name) for name in names))
     found = any(exists(file) and not is_folder(file) for file in files)
-    if not found and not matches(os.path.join(path, "*.index")):
+    if not found and not files_in(path, "*.index"):
         TENSORFLOW.find(path)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import matches, sync, sync_names
-from albert_tf.interop.checkpoint_folders import TENSORFLOW
+from albert_tf.files import sync, sync_names, without_magic
+from albert_tf.interop.checkpoint_folders import TENSORFLOW, files_of
 from albert_tf.interop.weights import Shape, Tensor, Weights, adjacent_config
 from albert_tf.tensorflow_errors import tensorflow_reason
 
@@ -35,7 +35,7 @@ def open_checkpoint(path: str) -> tuple[Reader, dict[str, Shape]]:
         InputError: If it cannot be read.
     """
     try:
-        reader = tf.train.load_checkpoint(path)
+        reader = tf.train.load_checkpoint(without_magic(path))
         shapes = reader.get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise InputError(f"{path}: cannot be read ({tensorflow_reason(error)})") from None
@@ -157,7 +157,7 @@ def copy_values(
 def write_copied(path: str, checkpoint: tf.train.Checkpoint) -> None:
     """Write a checkpoint; return when every byte is on the disk."""
     checkpoint.write(path)
-    for file in matches(f"{path}.*"):
+    for file in files_of(path):
         sync(file)
     sync_names(os.path.dirname(path))
 

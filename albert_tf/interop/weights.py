@@ -16,7 +16,7 @@ import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, matches
+from albert_tf.files import exists, files_in
 from albert_tf.task_kinds import task_scopes
 
 Shape = tuple[int, ...]
@@ -84,7 +84,7 @@ def adjacent_config(path: str) -> AlbertConfig | None:
     config_file = os.path.join(folder, CONFIG_FILE)
     if exists(config_file):
         return AlbertConfig.from_json_file(config_file)
-    named = matches(os.path.join(folder, _NAMED_CONFIGS))
+    named = files_in(folder, _NAMED_CONFIGS)
     return AlbertConfig.from_json_file(named[0]) if len(named) == 1 else None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.manifest import read_manifest
-from albert_tf.files import exists, text_of
+from albert_tf.files import exists, text_of, without_magic
 from albert_tf.interop.layout import SAVED_MODEL
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
@@ -171,7 +171,9 @@ class Export:
         made_from = read_manifest(options.model).get("made_from", {})
         self.settings = made_from.get("task") or {}
         self.labels = {label: label for label in map(text_of, made_from.get("labels") or ())}
-        self._model = tf.saved_model.load(os.path.join(options.model, kind.export_folder))
+        self._model = tf.saved_model.load(
+            without_magic(os.path.join(options.model, kind.export_folder))
+        )
         self._batch_size = options.batch_size
 
     def __call__(self, signature: str, columns: Columns) -> Iterator[dict[str, np.ndarray]]:

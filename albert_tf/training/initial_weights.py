@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from typing import TypeVar
 
 import keras
 
 from albert_tf.errors import arguments_renamed
-from albert_tf.files import matches, read_json
+from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import local_weights, source_of
 from albert_tf.hub.published import Source
@@ -45,8 +44,8 @@ def _with_recorded_commit(name: str, output_dir: str) -> str:
     repository = parse_name(name)
     if repository is None or repository.revision:
         return name
-    for folder in (output_dir, os.path.join(output_dir, "*")):
-        for path in matches(os.path.join(folder, ORIGIN_FILE)):
+    for folder in (output_dir, *files_in(output_dir, "*")):
+        for path in files_in(folder, ORIGIN_FILE):
             source = read_json(path, Source)
             if source.name == name and source.commit:
                 return f"{name}@{source.commit}"

@@ -150,13 +150,3 @@ def test_unfinished_work_on_remote_files_is_private(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="`work_dir`: .* is a link"):
         hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
     assert hidden_folder.hidden_folder("gs://a/t", "/w") == "/w/.t.work"
-
-
-@pytest.mark.parametrize("name", ["a[1]", "a*", "a?"])
-def test_names_that_globs_do_not_find_again(options, tmp_path, name):
-    for path in (f"{name}/train.tfrecord", f"{name}.tfrecord"):
-        with pytest.raises(InputError, match=r"`output_file`=.* contains \*, \? or \["):
-            create_pretraining_data(
-                dataclasses.replace(options, output_file=(str(tmp_path / path),))
-            )
-    assert not list(tmp_path.iterdir())

@@ -198,6 +198,29 @@ def test_the_best_checkpoint_is_replaced_in_one_step(kind, three_steps, best):
         assert kind.restored(best) == step
 
 
+@pytest.mark.parametrize(
+    "spelling", ["./best", "best/", "a/../best", "link", "link/../best", "q[lr=3] *#\xe9", "/"]
+)
+def test_the_best_checkpoint_is_kept_however_the_folder_is_spelled(
+    kind, three_steps, tmp_path, monkeypatch, spelling
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "best").mkdir()
+    (tmp_path / "link").symlink_to("best")
+    if "link" not in spelling and ".." not in spelling:
+        (tmp_path / spelling).mkdir(exist_ok=True)
+    spelling = f"{tmp_path}/best" if spelling == "/" else spelling
+    for step in (1, 3):
+        folder = kind.folder(spelling)
+        path = folder.copy(f"{three_steps}//model.ckpt-{step}")
+        folder.keep_only(path)
+        assert folder.listed() == folder.latest() == path
+        assert kind.steps_in(folder.path) == [step]
+        assert kind.restored(folder.path) == step
+        kind.save(spelling, (4, 5), keep=1)  # removes only what a run has saved
+        assert kind.steps_in(folder.path) == [step, 5]
+
+
 @pytest.mark.parametrize("moment", ["copy_file", "write_text", "remove"])
 def test_a_kill_leaves_a_whole_best_checkpoint(kind, three_steps, best, monkeypatch, moment):
     folder = kind.folder(best)

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -146,10 +147,39 @@ def test_a_name_that_exists_is_no_pattern(tmp_path, monkeypatch, root):
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "b?/c"])
-def test_no_folder_gets_a_name_that_globs_do_not_find_again(tmp_path, name):
-    with pytest.raises(InputError, match=r"`output_dir`=.*contains \*, \? or \["):
-        make_folder(str(tmp_path / name), "output_dir")
-    assert not list(tmp_path.iterdir())
+def test_names_of_folders_are_no_patterns(tmp_path, name):
+    folder = str(tmp_path / name)
+    make_folder(folder, "output_dir")
+    for file in ("x.txt", "y.tsv", ".x.txt"):
+        files.write_text(f"{folder}/{file}", "")
+    make_folder(str(tmp_path / "a1"), "output_dir")
+    assert files.files_in(folder, "*.txt") == [f"{folder}/x.txt"]
+    assert files.files_in(folder, ".x*") == [f"{folder}/.x.txt"]
+    assert files.files_in(f"{folder}/x.txt", "*") == files.files_in(f"{folder}/none", "*") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        *(("./out", "out"), ("out//", "out"), ("a/../out", "out"), (".", "."), ("", "")),
+        *(("../out/", "../out"), ("/a/./b//", "/a/b"), ("/", "/"), ("~/x", "/home/me/x")),
+        *(("link/../out", "real/out"), ("x/../../y", "../y"), ("none/../out", "out")),
+        *(("a[1]/../*.txt", "a[1]/../*.txt"), ("x/**/*.txt", "x/**/*.txt"), ("-", "-")),
+        *(
+            ("gs://b/out/", "gs://b/out"),
+            ("gs://b//a/./x/../y", "gs://b/a/y"),
+            ("gs://b", "gs://b"),
+        ),
+        *(("https://h/a//b/", "https://h/a//b/"), ("zip://a//b::gs://c", "zip://a//b::gs://c")),
+        (pathlib.Path("a/b"), "a/b"),
+    ],
+)
+def test_a_path_has_one_spelling(tmp_path, monkeypatch, path, expected):
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/deep")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    assert files.normalized(path) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Paths in one spelling, so that names on the disk can be compared and joined."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import glob
+import os
+import posixpath
+import tempfile
+
+from albert_tf.files.remote import is_read_only, is_remote
+
+
+def normalized(path: str | os.PathLike[str]) -> str:
+    """Return a path without `~`, `.`, repeated or final slashes, and `..` after a name.
+
+    Links stay, but what `..` follows is resolved as the operating system does, through links. Names
+    on servers have no links; addresses that can only be read are returned unchanged.
+    """
+    text = os.fspath(path)
+    if is_remote(text):
+        scheme, _, name = text.partition("://")
+        if is_read_only(text) or "::" in text or not name:
+            return text
+        return f"{scheme}://{posixpath.normpath(name)}"
+    if not text or not text.strip("/"):
+        return text[:1]
+    text = os.path.expanduser(text)
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    root = "/" if text.startswith("/") else ""
+    named = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
+    last = max((index for index, part in enumerate(parts) if part == ".."), default=-1)
+    if named < last and not any(map(glob.has_magic, parts[: last + 1])):
+        head = os.path.realpath(root + "/".join(parts[: last + 1]))
+        head = head if root else os.path.relpath(head)
+        parts = [*(part for part in head.split("/") if part not in ("", ".")), *parts[last + 1 :]]
+    return root + "/".join(parts) or "."
+
+
+def without_magic(path: str) -> str:
+    """Return a path for TensorFlow, which takes the names of what it loads for patterns.
+
+    Args:
+        path: a local folder or file. If its folder has a name that would be one, the path leads
+            through a link, which exists until this process ends.
+    """
+    folder, name = os.path.split(path)
+    if is_remote(path) or not glob.has_magic(folder):
+        return path
+    return os.path.join(_link_to(os.path.abspath(folder)), name)
+
+
+@functools.cache
+def _link_to(folder: str) -> str:
+    parent = tempfile.TemporaryDirectory(prefix="albert_tf-")
+    atexit.register(parent.cleanup)
+    link = os.path.join(parent.name, "folder")
+    os.symlink(folder, link)
+    return link
