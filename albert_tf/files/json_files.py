@@ -38,7 +38,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def parse_json(text: str, source: str, kind: type[Value]) -> Value:
+def parse_json(text: str, source: str, kind: type[Value], allows_halves: bool = False) -> Value:
     """Parse JSON, in which numbers may also be `NaN` and `Infinity`.
 
     Args:
@@ -46,6 +46,7 @@ def parse_json(text: str, source: str, kind: type[Value]) -> Value:
         source: The file, or the line as "file:line", for errors.
         kind: The type of the value, such as `dict[str, float]` or a dataclass, which need not
             declare all fields of an object.
+        allows_halves: whether texts may contain half of a surrogate pair.
 
     Raises:
         InputError: If `text` is not JSON, is nested too deeply, contains half of a surrogate pair,
@@ -54,7 +55,9 @@ def parse_json(text: str, source: str, kind: type[Value]) -> Value:
     try:
         value = json.loads(text)
         # Only escapes can express half of a surrogate pair.
-        escaped = json.dumps(value, ensure_ascii=False) if "\\u" in text else ""
+        escaped = (
+            json.dumps(value, ensure_ascii=False) if "\\u" in text and not allows_halves else ""
+        )
     except ValueError as error:
         raise InputError(f"{source}: not JSON ({error})") from None
     except RecursionError:

@@ -16,8 +16,18 @@ MAX_TEMPLATE_NAMES = 500
 OTHER_TEMPLATES = "(other names)"
 
 
-class Document(NamedTuple):
+class _Document(NamedTuple):
+    name: str
+    source: str
+    paragraphs: list[str]
+    key: str = ""
+
+
+class Document(_Document):
     """A text whose sentences follow one another, so that their order is meaningful.
+
+    Its texts are valid, whatever they were read from: two halves of a surrogate pair, which escapes
+    of JSON, Python and HTML can express, become a character, and a single one U+FFFD.
 
     Attributes:
         name: name of the text, wherever the corpus is stored.
@@ -27,10 +37,19 @@ class Document(NamedTuple):
             corpus has the same, wherever it is stored.
     """
 
-    name: str
-    source: str
-    paragraphs: list[str]
-    key: str = ""
+    __slots__ = ()
+
+    def __new__(cls, name: str, source: str, paragraphs: list[str], key: str = "") -> Document:
+        valid = list(map(_valid, paragraphs))
+        return super().__new__(cls, _valid(name), _valid(source), valid, _valid(key))
+
+
+def _valid(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 @dataclasses.dataclass

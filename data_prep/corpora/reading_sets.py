@@ -105,12 +105,12 @@ def _json_objects(path: str) -> list[dict[str, Any]]:
     """Return the JSON objects of a file, which contains a single one or one per line."""
     text = files.read_text(path).removeprefix("\ufeff")
     try:
-        return [parse_json(text, path, dict[str, Any])]
+        return [parse_json(text, path, dict[str, Any], allows_halves=True)]
     except InputError:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2:
             raise
-        return [parse_json(line, path, dict[str, Any]) for line in lines]
+        return [parse_json(line, path, dict[str, Any], allows_halves=True) for line in lines]
 
 
 @dataclasses.dataclass(frozen=True)

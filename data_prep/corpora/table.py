@@ -14,7 +14,6 @@ import functools
 import io
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +22,6 @@ from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.text_units import stripped
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: valid in JSON, but not in UTF-8
 _MAX_LINE_BYTES = 64 << 20  # of JSON
 _BLOCK_BYTES = 8 << 20  # of a CSV file read at once; no row may be longer
 _ROWS_AT_ONCE = 1000
@@ -124,13 +122,12 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
 
 def paragraphs(text: str) -> list[str]:
     """Return the non-blank lines of a text."""
-    text = _SURROGATE.sub("\ufffd", text)
     return list(filter(None, map(stripped, text.splitlines())))
 
 
 def one_line(name: str) -> str:
     """Return a name without line breaks and tabs, which the table of documents cannot contain."""
-    return " ".join(_SURROGATE.sub("\ufffd", name).split())
+    return " ".join(name.split())
 
 
 def _files_in(folder: str) -> list[str]:

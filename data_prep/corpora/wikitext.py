@@ -232,9 +232,11 @@ class _Writer:
 
     def _entity(self, node: nodes.HTMLEntity) -> None:
         try:
-            self._put(node.normalize().translate(VISIBLE))
+            text = node.normalize()
         except (ValueError, OverflowError):  # "&#x999999999;"
-            self._put(" ")
+            text = " "
+        # Control characters stand for markup from here on; in HTML, they are not characters.
+        self._put(" " if text < " " and text not in "\t\n" else text.translate(VISIBLE))
 
     def _heading(self, node: nodes.Heading) -> None:
         self._put(f"\n{HEADING * node.level}{self._plain(node.title).strip()}\n")

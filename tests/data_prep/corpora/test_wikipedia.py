@@ -274,3 +274,14 @@ def test_the_articles_of_a_real_dump(shared):
     )
     assert "The highest official temperature was 50.6 °C at In Salah." in by_name["Algeria"]
     assert sum(map(len, by_name.values())) > 2_000_000
+
+
+def test_entities_that_are_no_characters(tmp_path):
+    (tmp_path / "a.xml").write_bytes(
+        dump(
+            [page("A", "Joy &#xD83D;&#xDE00; or &#xD83D; half&#6;&#x1f;&#3; or &#55357; &amp;#6;.")]
+        )
+    )
+    (document,), counts = read("wikipedia", [str(tmp_path / "a.xml")])
+    assert document.paragraphs == ["Joy \U0001f600 or \ufffd half or \ufffd &#6;."]
+    assert not counts.skipped
