@@ -154,7 +154,8 @@ def _notes(
     kind = kind_of(model.head)
     if options.to_format == "huggingface" and kind:
         settings = os.path.join(folder_of(model.source.path), kind.settings_file)
-        if files.exists(settings):
+        written = os.path.join(options.output, kind.settings_file)
+        if files.exists(settings) and not files.exists(written):
             yield f"note: not in the output: {settings}, which says how the model reads examples"
 
 

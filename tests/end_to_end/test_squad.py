@@ -262,7 +262,9 @@ def test_bad_input_is_named(options, tmp_path):
         predict_file=negative, version_2_with_negative=False
     )
     elsewhere = write_squad(files / "bad.json", 2, answers=[{"text": "pink", "answer_start": 3}])
-    assert "none of its 2 questions is usable" in message(train_file=elsewhere)
+    assert "none of its 2 questions is usable: the context does not contain the answer" in message(
+        train_file=elsewhere
+    )
     assert "`max_seq_length`=19: must exceed `max_query_length`=16 + 3" in message(
         max_seq_length=19
     )

@@ -180,15 +180,16 @@ class QuestionAnsweringTask(FineTuningTask):
                 source,
                 counted(moved, "answer"),
             )
-        for skipped, reason in (
-            (misplaced, "the context does not contain the answer at answer_start"),
-            (windows.skipped, "no token covers any of the answer"),
-        ):
+        reasons = {
+            "the context does not contain the answer at answer_start": misplaced,
+            "no token covers any of the answer": windows.skipped,
+        }
+        for reason, skipped in reasons.items():
             list_skipped(source, len(questions), skipped, reason)
         if not windows.windows:
-            raise InputError(
-                f"`train_file`={source}: none of its {len(questions)} questions is usable"
-            )
+            why = "; ".join(f"{reason} ({len(of)})" for reason, of in reasons.items() if of)
+            count = counted(len(questions), "question")
+            raise InputError(f"`train_file`={source}: none of its {count} is usable: {why}")
         impossible = windows.arrays["is_impossible"].sum()
         logger.info("train: %s without the answer", counted(impossible, "window"))
         if windows.answers_in_no_window:
