@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 from data_prep.output_documents import OutputDocument, document_hash
 
-# A document of more than this share of the sample is large.
-_LARGE = 1 / 50
-
 
 class _Entry(NamedTuple):
     """A document in the sample; entries compare by the first field.
@@ -52,6 +49,7 @@ class DocumentSample:
     def __init__(self, megabytes: float, seed: int, folder: str):
         self._seed, self._bytes = seed, int(megabytes * 1e6)
         self._free_bytes = self._bytes  # but for large documents
+        self._large_bytes = self._bytes / 50
         self._large: list[_Entry] = []
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed in `__exit__`)
         self._kept: list[_Entry] = []  # a heap
@@ -64,7 +62,7 @@ class DocumentSample:
         text = document.text.encode()
         output_bytes = (len(text) + 1) * document.copies
         self.left_out_bytes += output_bytes
-        is_large = self._is_large(output_bytes)
+        is_large = output_bytes > self._large_bytes
         if self._is_hopeless(priority, output_bytes) if is_large else -priority >= self._limit:
             return
         compressed = zlib.compress(text, 1)
@@ -81,9 +79,6 @@ class DocumentSample:
             self._free_bytes += dropped.output_bytes
             self._limit = -dropped.priority
 
-    def _is_large(self, output_bytes: int) -> bool:
-        return output_bytes > self._bytes * _LARGE
-
     def _is_hopeless(self, priority: float, output_bytes: int) -> bool:
         """Return whether large documents that come first, none of them larger, leave no room."""
         first = (e for e in self._large if e.priority > priority and e.output_bytes <= output_bytes)
@@ -95,7 +90,7 @@ class DocumentSample:
             if entry.output_bytes <= free_bytes:
                 chosen.append(entry)
                 free_bytes -= entry.output_bytes
-            elif not self._is_large(entry.output_bytes):
+            elif entry.output_bytes <= self._large_bytes:
                 break
         for entry in sorted(chosen, key=lambda entry: entry.offset):
             self.left_out_bytes -= entry.output_bytes

@@ -68,21 +68,9 @@ _QUOTES = re.compile(r"'{2,}")
 _LINE = "\n"
 _LINE_BREAKS = {"br", "hr"}
 _BLOCKS = {
-    "p",
-    "div",
-    "blockquote",
-    "center",
-    "poem",
-    "ul",
-    "ol",
-    "dl",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
+    "p", "div", "blockquote", "center", "poem", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "h5",
     "h6",
-}
+}  # fmt: skip
 _ITEMS = {"li": "\n* ", "dt": "\n* ", "dd": "\n* "}
 _CELLS = {"td", "th"}
 _DROPPED = {"table", "tr", "caption", "ref", "references", "gallery", "rt", "rp"}
