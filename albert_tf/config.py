@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf import albert_zh_config, configs, huggingface_config
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json
+from albert_tf.files import exists, normalized, read_json
 
 CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's archives
 
@@ -238,6 +238,7 @@ class AlbertConfig:
         Raises:
             InputError: If the file is missing, is not JSON, or does not describe a model.
         """
+        path = normalized(path)
         if not exists(path):
             named = configs.model_configs()
             if path not in named:

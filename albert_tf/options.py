@@ -30,6 +30,7 @@ from absl import app, flags, logging
 from albert_tf import configs
 from albert_tf.environment import restart_with_kept_memory
 from albert_tf.errors import InputError, Stopped, Unavailable, renamed
+from albert_tf.files import normalized
 from albert_tf.flag_parsing import parse_flags
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
@@ -53,6 +54,9 @@ _GROUPS = (
     "Of the original",
 )
 
+# How the names of options end that are paths.
+_PATHS = ("_dir", "_dirs", "_file", "_files", "_path")
+
 # Limit of a number -> how a valid number compares with it, and that in words.
 _LIMITS: dict[str, tuple[Callable[[float, float], bool], str]] = {
     "minimum": (operator.ge, "at least"),
@@ -70,6 +74,7 @@ def option(
     aliases: tuple[str, ...] = (),
     group: str = "",
     common: bool = False,
+    path: str = "",
     **limits: float,
 ) -> Any:
     """Declare a dataclass field that is also a flag.
@@ -85,13 +90,43 @@ def option(
         aliases: other names of the flag.
         group: heading in `--help`; by default that of the field before it in the same class.
         common: whether `--help` lists the flag, as it does required ones; `--helpfull` lists all.
+        path: "file" for a path of a file to write, "weights" for one that may also be the name of
+            published weights, "any" for others that the end of their name does not tell.
         **limits: of valid numbers: `minimum`, `maximum`, and exclusively `above`, `below`.
     """
     if group and group not in _GROUPS:
         raise ValueError(f"{group=}: must be one of {', '.join(_GROUPS)}")
     metadata: dict[str, Any] = {"help": help, "flag": flag, "aliases": aliases}
     metadata |= {"choices": tuple(choices), "limits": limits, "group": group, "common": common}
+    metadata["path"] = path
     return dataclasses.field(default=default, metadata=metadata)
+
+
+class WithPaths:
+    """Options whose paths are normalized, from the command line as from Python.
+
+    Raises:
+        InputError: If a file to write has the name of a folder.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a dataclass
+            kind = _metadata(type(self), field.name, "path") or field.name.endswith(_PATHS)
+            value = getattr(self, field.name)
+            if not kind or not value:
+                continue
+            is_list = isinstance(value, tuple)
+            paths = [
+                self._path(field.name, kind, path) for path in (value if is_list else (value,))
+            ]
+            object.__setattr__(self, field.name, tuple(paths) if is_list else paths[0])
+
+    def _path(self, name: str, kind: Any, path: Any) -> str:
+        given, path = os.fspath(path), normalized(path)
+        if kind == "file" and given.endswith("/"):
+            raise InputError(f"`{name}`={given}: is the name of a folder; add that of the file")
+        # `./a/b` stays a path, as `a/b` may be published weights.
+        return f"./{path}" if kind == "weights" and given.startswith("./") else path
 
 
 def flag_name(field: dataclasses.Field) -> str:

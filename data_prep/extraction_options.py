@@ -6,7 +6,7 @@ import dataclasses
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.options import check_limits, option, seed_option
+from albert_tf.options import WithPaths, check_limits, option, seed_option
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
@@ -14,10 +14,10 @@ _WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not r
 
 
 @dataclasses.dataclass(frozen=True)
-class ExtractionOptions:
+class ExtractionOptions(WithPaths):
     """Options of `extract_corpus`."""
 
-    output_file: str = option(help="Text file to write, with one sentence per line.")
+    output_file: str = option(help="Text file to write, with one sentence per line.", path="file")
     format: str | None = option(
         None,
         f"Format of --input_file: {', '.join(CORPUS_FORMATS)}. See also --source.",
@@ -43,6 +43,7 @@ class ExtractionOptions:
         None,
         "wikipedia: text file with rows NAME|NAME -> TEXT, for templates that stand for words and "
         "that the command does not know; see docs/corpora.md.",
+        path="any",
     )
     keep_headings: bool = option(False, "wikipedia: keep headings as paragraphs.")
     keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.")
@@ -58,9 +59,10 @@ class ExtractionOptions:
         None,
         "package_docs: text file with the names of the packages to read, one per line, python "
         "for the standard library; default: all installed packages.",
+        path="any",
     )
     eval_output_file: str | None = option(
-        None, "Text file for held-out documents.", group="Output", common=True
+        None, "Text file for held-out documents.", group="Output", common=True, path="file"
     )
     eval_fraction: float = option(
         0.05,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.options import check_limits, option, seed_option
+from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingDataOptions:
+class PretrainingDataOptions(WithPaths):
     """Options of `create_pretraining_data`; names and defaults are the original project's."""
 
     input_file: tuple[str, ...] = option(help="Text files or globs, separated by commas.")
     output_file: tuple[str, ...] = option(
-        help="TFRecord file, or several separated by commas; examples are spread evenly over them."
+        help="TFRecord file, or several separated by commas; examples are spread evenly over them.",
+        path="file",
     )
     spm_model_file: str | None = option(None, "SentencePiece model.", group="Data", common=True)
     vocab_file: str | None = option(

@@ -12,7 +12,7 @@ from albert_tf import files
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.logs import counted
-from albert_tf.options import check_limits, option, seed_option
+from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
 from data_prep.accents import accent_loss
@@ -23,11 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class VocabularyOptions:
+class VocabularyOptions(WithPaths):
     """Options of `train_vocabulary`."""
 
     input_file: tuple[str, ...] = option(help="Text files or globs, separated by commas.")
-    output_prefix: str = option(help="Path of the files, without .model, .vocab or .txt.")
+    output_prefix: str = option(
+        help="Path of the files, without .model, .vocab or .txt.", path="file"
+    )
     model_type: str = option(
         "unigram",
         "unigram: SentencePiece, as in English ALBERT; wordpiece: as in BERT and Chinese ALBERT.",

@@ -66,6 +66,34 @@ def test_defaults_and_values():
     assert options == Options("x", 5, 0.5, True, ("a", "b"), "large")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            {"output_file": "./a//b.txt", "work_dir": "w/"},
+            {"output_file": "a/b.txt", "work_dir": "w"},
+        ),
+        (
+            {"output_file": pathlib.Path("gs://b/./x"), "input_file": ("~/x/", "./y/**/*.txt", "")},
+            {"output_file": "gs:/b/x", "input_file": ("/me/x", "y/**/*.txt", "")},
+        ),
+        ({"output_file": "a", "templates": "x/../t"}, {"templates": "t"}),
+    ],
+)
+def test_paths_have_one_spelling(arguments, expected, monkeypatch):
+    monkeypatch.setenv("HOME", "/me")
+    options = ExtractionOptions(**arguments)
+    assert {name: getattr(options, name) for name in expected} == expected
+    assert dataclasses.replace(options) == options
+
+
+def test_weights_that_may_be_published_stay_paths_and_folders_are_no_files():
+    options = PretrainingOptions(output_dir="out/", init_checkpoint="./a/b/")
+    assert (options.output_dir, options.init_checkpoint) == ("out", "./a/b")
+    with pytest.raises(InputError, match="^`output_file`=a/: is the name of a folder; add that"):
+        ExtractionOptions(output_file="a/")
+
+
 def test_flag_files_are_read_and_later_flags_win(tmp_path):
     path = tmp_path / "some.cfg"
     path.write_text("# a comment\n--count=7\n--verbose\n")

@@ -10,14 +10,14 @@ from typing import Any
 from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError
 from albert_tf.files import exists
-from albert_tf.options import check_limits, option
+from albert_tf.options import WithPaths, check_limits, option
 from albert_tf.tokenizers.packing import MIN_LENGTH
 
 FORMATS = ("svg", "png")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutputOptions:
+class OutputOptions(WithPaths):
     """Flags of every analysis."""
 
     output_dir: str | None = option(
@@ -26,6 +26,7 @@ class OutputOptions:
     formats: tuple[str, ...] = option(("svg",), "Formats of pictures: svg, png, or svg,png.")
 
     def __post_init__(self):
+        super().__post_init__()
         check_limits(self)
         for name in self.formats:
             if name not in FORMATS:
@@ -54,7 +55,7 @@ _ONE_MODEL = (
 
 
 def _model_option(help: str) -> Any:
-    return option(help=help, aliases=("config",))
+    return option(help=help, aliases=("config",), path="weights")
 
 
 def labeled_models(models: Sequence[str]) -> dict[str, str]:

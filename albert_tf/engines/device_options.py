@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.engines.registry import ENGINES
-from albert_tf.options import option
+from albert_tf.options import WithPaths, option
 
 # --dtype -> the Keras policy: bfloat16 products with float32 variables.
 DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
+class DeviceOptions(WithPaths):
     """Where a program runs, and in which precision."""
 
     engine: str = option(

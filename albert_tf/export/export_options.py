@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf.options import option
+from albert_tf.options import WithPaths, option
 from albert_tf.task_kinds import heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(WithPaths):
     """Flags of export_saved_model.py."""
 
     init_checkpoint: str = option(
         help="Weights to export: a training folder or checkpoint of this project, a checkpoint of "
         "the original project, a Hugging Face folder, a SavedModel, a Keras .weights.h5 file, or "
-        "the name of published weights, such as albert/albert-base-v2."
+        "the name of published weights, such as albert/albert-base-v2.",
+        path="weights",
     )
     export_path: str = option(
         help="Folder to write; must not exist, unless it is an export of the same weights."
@@ -91,7 +92,7 @@ class ExportOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckOptions:
+class CheckOptions(WithPaths):
     """Flags of `python -m albert_tf.export check DIR`."""
 
     words: tuple[str, ...] = option((), "check, and the folder of an export.")
@@ -99,6 +100,7 @@ class CheckOptions:
         None,
         "Weights that the export was made from; outputs are compared with a model loaded from "
         "them instead of from the export.",
+        path="weights",
     )
     seq_lengths: tuple[str, ...] = option(
         ("32", "128", "512"),

@@ -111,6 +111,7 @@ class FineTuningOptions(TrainingOptions):
     predict_output: str = option(
         STANDARD_STREAM,
         "With --predict_file=-, where results go: a file, or - for standard output.",
+        path="file",
     )
     classifier_dropout: float = option(
         0.1, "Dropout before the task's head, in training.", minimum=0, below=1, group="Model"
@@ -186,6 +187,7 @@ class FineTuningOptions(TrainingOptions):
         (),
         "Folders with trained models of one task, or globs such as out/mrpc/seed-*: --do_eval and "
         "--do_predict average their predictions; results go to --output_dir.",
+        path="any",
     )
     seeds: int = option(
         1,

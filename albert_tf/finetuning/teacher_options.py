@@ -18,6 +18,7 @@ class TaughtOptions(FineTuningOptions):
         "program, a folder of Hugging Face or a name on its Hub. Training rows may then lack "
         "labels.",
         group="Training",
+        path="weights",
     )
     teacher_temperature: float = option(
         2.0, "Divides the logits of teacher and student in the teacher's part of the loss.", above=0

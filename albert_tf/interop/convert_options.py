@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf.options import option
+from albert_tf.options import WithPaths, option
 from albert_tf.task_kinds import heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertOptions:
+class ConvertOptions(WithPaths):
     """Flags of convert_checkpoint.py."""
 
     from_format: str = option(
@@ -29,16 +29,19 @@ class ConvertOptions:
     )
     input: str = option(
         help="Weights to convert: a file, the name of a checkpoint, a folder, or the name of "
-        "published weights, such as albert/albert-base-v2 or albert_base_v2."
+        "published weights, such as albert/albert-base-v2 or albert_base_v2.",
+        path="weights",
     )
     output: str = option(
         help="Folder to write; must not exist. With --to=albert_tf, a name that ends in "
-        ".weights.h5 writes a Keras weights file."
+        ".weights.h5 writes a Keras weights file.",
+        path="any",
     )
     config: str | None = option(
         None,
         "albert_config.json or Hugging Face config.json of the model; by default, the config next "
         "to the weights.",
+        path="any",
     )
     head: str = option(
         "auto",
@@ -68,9 +71,10 @@ class ConvertOptions:
         None,
         "List of pieces to add to the vocabulary, one a line, written as in the vocabulary. Their "
         "embeddings are the means of those of the pieces that they replace.",
+        path="any",
     )
     learn_pieces_from: tuple[str, ...] = option(
-        (), "Text files or globs: add the pieces that shorten this text most."
+        (), "Text files or globs: add the pieces that shorten this text most.", path="any"
     )
     num_new_pieces: int | None = option(
         None, "With --learn_pieces_from: how many; by default, 1000.", minimum=1

@@ -8,7 +8,7 @@ from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.options import check_limits, option
+from albert_tf.options import WithPaths, check_limits, option
 from albert_tf.task_kinds import task_kinds
 
 TASKS = (*(kind.predict_task for kind in task_kinds() if kind.text_model), "fill_mask")
@@ -18,12 +18,13 @@ INPUTS = ("text", "text_pair", "question", "context", "options")
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictOptions:
+class PredictOptions(WithPaths):
     """Flags of albert-predict."""
 
     model: str = option(
         help="A training folder, a converted folder, an export, or the name of published weights, "
-        "such as albert/albert-base-v2."
+        "such as albert/albert-base-v2.",
+        path="weights",
     )
     task: str = option(
         "auto",
@@ -54,6 +55,7 @@ class PredictOptions:
         "Where results go: .jsonl, .tsv or .parquet, with the columns of the input first; - for "
         "JSON lines on standard output.",
         common=True,
+        path="file",
     )
     text_column: str = option("text", "Column of the texts.")
     text_pair_column: str | None = option(None, "Column of the second texts of pairs.")
@@ -99,6 +101,7 @@ class PredictOptions:
     )
 
     def __post_init__(self):
+        super().__post_init__()
         check_limits(self)
         given = self.given_inputs()
         if self.input_file and given:

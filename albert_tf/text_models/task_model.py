@@ -281,7 +281,7 @@ class TaskModel(TextModel, Generic[Task]):
             InputError: If the folder contains something, or the model has no head yet.
             OSError: If it cannot be written; nothing is left behind.
         """
-        folder = folder.rstrip("/")
+        folder = files.normalized(folder)
         if not folder:
             raise InputError("`folder`: must not be empty")
         if files.exists(folder) and not (files.is_folder(folder) and not files.names_in(folder)):

@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.optimization import OPTIMIZERS, SCHEDULES
-from albert_tf.options import check_limits, option, seed_option
+from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 
@@ -45,6 +45,7 @@ class TrainingOptions(DeviceOptions):
         "albert/albert-base-v2, albert_base_v2, https://tfhub.dev/google/albert_base/1 or others "
         "(docs/weights.md).",
         common=True,
+        path="weights",
     )
     init_from_group0: bool = option(
         False,
@@ -188,7 +189,7 @@ class TrainingOptions(DeviceOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReadingSetOptions:
+class ReadingSetOptions(WithPaths):
     """Text to evaluate on, and how examples are made of it.
 
     Options that are None take the value in the manifests of the training data or, without a
@@ -200,6 +201,7 @@ class ReadingSetOptions:
         "Evaluate on text instead of --eval_input_file: files, globs or folders of SQuAD and "
         "RACE, from which examples are made like those of the training data.",
         group="Evaluation",
+        path="any",
     )
     spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
     vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")

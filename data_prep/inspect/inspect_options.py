@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.options import check_limits, option
+from albert_tf.options import WithPaths, check_limits, option
 
 
 @dataclasses.dataclass(frozen=True)
-class InspectOptions:
+class InspectOptions(WithPaths):
     """Options of `inspect`."""
 
     input_file: tuple[str, ...] = option(
@@ -18,7 +18,7 @@ class InspectOptions:
     num_examples: int = option(3, "Number of examples to print.", minimum=0)
     first: int = option(0, "Number of examples to skip first.", minimum=0)
     statistics: bool = option(False, "Read all examples and print statistics.")
-    plot: str | None = option(None, "PNG file for plots of the statistics.")
+    plot: str | None = option(None, "PNG file for plots of the statistics.", path="file")
     spm_model_file: str | None = option(
         None, "SentencePiece model; default: the one named in the manifest."
     )

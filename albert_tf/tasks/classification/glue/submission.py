@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, is_remote, matches, read_lines, read_text, replacing
-from albert_tf.options import command, option
+from albert_tf.options import WithPaths, command, option
 from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER
 
 # The files that the GLUE server expects, and the number of rows below the header of each.
@@ -36,13 +36,13 @@ _HEADER = "index\tprediction"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SubmissionOptions:
+class SubmissionOptions(WithPaths):
     """Flags of the program."""
 
     output_dirs: tuple[str, ...] = option(
         help="Output folders of the tasks, or globs, separated by commas."
     )
-    submission_file: str = option(help="Zip file to write.")
+    submission_file: str = option(help="Zip file to write.", path="file")
     incomplete: bool = option(
         False, "Whether to write the file even if tasks are missing, which the server rejects."
     )
