@@ -58,7 +58,7 @@ class Stopped(KeyboardInterrupt):
     Commands print the message and end with the exit code that shells use for the signal.
 
     Attributes:
-        signal: SIGTERM or SIGINT (Ctrl-C).
+        signal: SIGTERM, SIGINT (Ctrl-C) or SIGHUP (a closed terminal).
     """
 
     def __init__(self, number: int, message: str):

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from albert_tf.terminal import clear_line, wrapped
+from albert_tf.terminal import clear_line, show, wrapped
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -47,10 +47,9 @@ class _ConsoleHandler(logging.Handler):
         message = printable(self._rename(self.format(record)))
         clear_line(sys.stderr)  # of a progress line, which its next update shows again
         if record.levelno < logging.WARNING:
-            print(message, file=sys.stdout, flush=True)
+            show(message, sys.stdout)
         else:
-            text = wrapped(f"{record.levelname.lower()}: {message}", sys.stderr)
-            print(text, file=sys.stderr, flush=True)
+            show(wrapped(f"{record.levelname.lower()}: {message}", sys.stderr), sys.stderr)
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ from albert_tf.files import normalized
 from albert_tf.flag_parsing import parse_flags
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
-from albert_tf.terminal import columns, ending_quietly, is_unread, two_columns, wrapped
+from albert_tf.terminal import columns, ending_quietly, is_unread, show, two_columns, wrapped
 
 Options = TypeVar("Options")
 
@@ -321,9 +321,9 @@ def command(
     lines on standard output, warnings on standard error.
 
     Invalid flags, an `InputError` and an `OSError` are printed as one line, and the exit code is 1.
-    It is 141, without a message, if nothing reads the output any more, 130 after Ctrl-C, 143 after
-    a SIGTERM that ended the work in good order, and 75 after the loss of another process that took
-    part, or of a server of files.
+    It is 141, without a message, if nothing reads the output any more, 130 after Ctrl-C, 143 or 129
+    after a SIGTERM or SIGHUP that ended the work in good order, and 75 after the loss of another
+    process that took part, or of a server of files.
 
     Args:
         options_class: dataclass of the flags.
@@ -410,7 +410,7 @@ def _one_line(text: str) -> str:
 
 
 def _print_error(text: str) -> None:
-    print(wrapped(text, sys.stderr), file=sys.stderr)
+    show(wrapped(text, sys.stderr), sys.stderr)
 
 
 def _reason(error: OSError) -> str:

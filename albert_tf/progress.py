@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from albert_tf.terminal import clear_line, columns
+from albert_tf.terminal import clear_line, columns, show
 
 
 def duration(seconds: float) -> str:
@@ -56,7 +56,7 @@ class ProgressLine:
         if self._fields:
             self._show()
         if self._live:
-            print(file=self._stream)
+            show("", self._stream)
 
     def _show(self) -> None:
         clear_line(self._stream)
@@ -68,7 +68,7 @@ class ProgressLine:
             while len(fields) > 1 and len("  ".join(fields)) > width:
                 fields.pop()
             fields[0] = fields[0][:width]
-        print("  ".join(fields), end=end, file=self._stream, flush=True)
+        show("  ".join(fields), self._stream, end)
         self._last = time.monotonic()
         self._fields = ()
 

@@ -1,8 +1,9 @@
-"""What commands do with a terminal, and with a pipe that nothing reads any more."""
+"""What commands do with a terminal, and with a stream that nothing reads any more."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import select
@@ -14,10 +15,23 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 
+def show(text: str, stream: TextIO, end: str = "\n") -> None:
+    """Print text at once; from the moment that a terminal is closed, to nowhere.
+
+    Errors of other streams (a closed pipe, a full disk) reach the caller.
+    """
+    try:
+        print(text, end=end, file=stream, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO or not is_unread(stream):
+            raise
+        _discard([stream])
+
+
 def clear_line(stream: TextIO) -> None:
     """Remove the line that the cursor is in, if the stream is a terminal."""
     if stream.isatty():
-        print("\r\x1b[K", end="", file=stream, flush=True)
+        show("\r\x1b[K", stream, end="")
 
 
 def columns(stream: TextIO) -> int:
@@ -53,13 +67,31 @@ def two_columns(rows: Iterable[tuple[str, str]], width: int) -> str:
 
 
 def is_unread(stream: TextIO) -> bool:
-    """Return whether a stream is a pipe whose reader has ended, as of `command | head`."""
+    """Return whether a stream is a closed terminal or a pipe without reader (`command | head`)."""
     poll = select.poll()
     try:
         poll.register(stream, 0)
     except (OSError, ValueError):  # no file of the system, or closed
         return False
     return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _discard(streams: Iterable[TextIO]) -> None:
+    """Send to nowhere what is written to streams, and what is still in their buffers."""
+    with open(os.devnull, "w") as nowhere:
+        for stream in streams:
+            os.dup2(nowhere.fileno(), stream.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Give a process whose parent has closed standard streams (`>&-`) some that lead nowhere.
+
+    Otherwise, files that it opens would get their numbers, and what libraries print.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, mode))  # noqa: SIM115
 
 
 @contextlib.contextmanager
@@ -69,6 +101,7 @@ def ending_quietly() -> Iterator[None]:
     Its exit code is then that of a process that SIGPIPE has ended. The signal itself stays ignored:
     it would also end training whose connection to a server breaks.
     """
+    _open_standard_streams()
     try:
         try:
             yield
@@ -78,7 +111,5 @@ def ending_quietly() -> Iterator[None]:
         unread = [stream for stream in (sys.stdout, sys.stderr) if is_unread(stream)]
         if not unread:
             raise
-        with open(os.devnull, "w") as nowhere:  # for what is still in buffers
-            for stream in unread:
-                os.dup2(nowhere.fileno(), stream.fileno())
+        _discard(unread)
         sys.exit(128 + signal.SIGPIPE)

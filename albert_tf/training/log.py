@@ -9,6 +9,7 @@ import math
 import os
 import re
 import socket
+import sys
 import tempfile
 import textwrap
 import time
@@ -37,6 +38,7 @@ from albert_tf.files import (
 from albert_tf.logs import counted
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
+from albert_tf.terminal import show
 from albert_tf.training.command_line import command_line, given_flags
 from albert_tf.training.health import Workload
 from albert_tf.training.options import TrainingOptions
@@ -232,7 +234,7 @@ class TrainingLog:
     def note(self, text: str, seconds: float) -> None:
         """Print a line about something other than steps, whose time does not count as theirs."""
         self._line.clear()
-        print(text, flush=True)
+        show(text, sys.stdout)
         self._last_time += seconds
 
     def sync(self) -> None:

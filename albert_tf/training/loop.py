@@ -63,7 +63,7 @@ def train(
     Raises:
         InputError: If losses or gradients are no longer finite, or the data cannot be read.
         OSError: If a checkpoint cannot be written.
-        Stopped: By SIGTERM or Ctrl-C, after the current steps are done and saved.
+        Stopped: By SIGTERM, SIGHUP or Ctrl-C, after the current steps are done and saved.
     """
     workers, num_train_steps = engine.workers, options.num_train_steps
     iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)

@@ -1,4 +1,4 @@
-"""Stopping cleanly: SIGTERM (preemption, a time limit) and Ctrl-C during training."""
+"""Stopping cleanly in training: SIGTERM (preemption, a time limit), Ctrl-C, a closed terminal."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import sys
 import threading
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from albert_tf.terminal import show
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopSignals:
-    """Records SIGTERM and Ctrl-C within a `with` block, instead of ending the process.
+    """Records SIGTERM, Ctrl-C and SIGHUP within a `with` block, instead of ending the process.
 
     The caller checks `received` where it can stop. A second signal ends the process at once, with
     the exit code that shells use for it (143 or 130). Signals that are ignored, as Ctrl-C is in
-    background jobs, stay ignored. Outside of the main thread, where Python handles no signals,
-    nothing happens. Earlier handlers are restored at the end of the block.
+    background jobs and SIGHUP after nohup, stay ignored. Outside of the main thread, where Python
+    handles no signals, nothing happens. Earlier handlers are restored at the end of the block.
+
+    A terminal that closes sends SIGHUP more than once, itself and through the shell, and a session
+    that ends with it SIGTERM as well. SIGHUP therefore never ends the process at
+    once, nor makes the next signal do so.
 
     Attributes:
         received: number of the first signal; None before it.
@@ -58,17 +64,15 @@ class StopSignals:
             self.received = number
 
     def _watch(self) -> None:
-        first = None
+        heard: set[int] = set()
         while byte := os.read(self._read, 1):
             number = byte[0]
             if number not in self._handlers:
                 continue  # another signal with a Python handler
-            if first is not None:
+            if number != signal.SIGHUP and heard - {signal.SIGHUP}:
                 os._exit(128 + number)
-            first = number
-            name = signal.Signals(number).name
-            print(
-                f"\n{name}: finishing the current steps and saving; repeat to end at once",
-                file=sys.stderr,
-                flush=True,
-            )
+            if not heard:
+                name = signal.Signals(number).name
+                text = f"\n{name}: finishing the current steps and saving; repeat to end at once"
+                show(text, sys.stderr)
+            heard.add(number)

@@ -1,8 +1,9 @@
-"""SIGTERM and Ctrl-C: noted once, obeyed at once the second time, as before afterwards."""
+"""Signals to stop: noted once, obeyed at once the second time, as before afterwards."""
 
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -88,6 +89,58 @@ def test_the_second_signal_ends_a_long_call_at_once(number, code):
     process.stderr.readline()
     assert "repeat to end at once" in process.stderr.readline()
     assert process.poll() is None
+    process.send_signal(signal.SIGHUP)  # of a terminal that closes
     process.send_signal(number)
     assert process.wait(timeout=30) == code
     process.communicate()
+
+
+# What training does in the end, and a message that is shown while it still runs.
+SAVING = """
+import sys, time
+from albert_tf.terminal import ending_quietly, show
+from albert_tf.training.stopping import StopSignals
+with ending_quietly(), StopSignals() as signals:
+    show("ready", sys.stdout)
+    while signals.received is None:
+        time.sleep(0.01)
+        show("a step", sys.stderr)
+    show("the last step", sys.stderr)
+    show("the last step", sys.stdout)
+    open(sys.argv[1], "w").write("saved")
+sys.exit(128 + signals.received)
+"""
+
+
+def test_a_terminal_that_closes_lets_the_work_be_saved(tmp_path):
+    terminal, side = pty.openpty()
+    words = [sys.executable, "-c", SAVING, str(tmp_path / "saved")]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=side, stderr=side)
+    os.close(side)
+    assert os.read(terminal, 5) == b"ready"
+    os.close(terminal)
+    for _ in range(2):  # of the terminal, and of the shell
+        process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=30) == 128 + signal.SIGHUP
+    assert (tmp_path / "saved").read_text() == "saved"
+
+
+WITHOUT_STREAMS = """
+import os, sys
+from albert_tf.terminal import ending_quietly
+with ending_quietly(), open(sys.argv[1], "w") as file:
+    os.write(2, b"a message of a library")
+    print(sys.stdin.read(), file=sys.stderr)
+    file.write("a line")
+"""
+
+
+@pytest.mark.parametrize("closed", [(1, 2), (0, 1, 2)])
+def test_work_without_standard_streams(tmp_path, closed):
+    """No file gets the number of one, and so what libraries print."""
+    words = [sys.executable, "-c", WITHOUT_STREAMS, str(tmp_path / "written")]
+    closing = " ".join(f"{number}>&-" for number in closed)
+    script = f'exec "$@" {closing}'
+    done = subprocess.run(["sh", "-c", script, "sh", *words], cwd=ROOT, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0
+    assert (tmp_path / "written").read_text() == "a line"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -185,6 +187,9 @@ def create_devices(options: DeviceOptions) -> JaxDevices:
         raise InputError("`jit_compile`=False: `engine`=jax compiles every step; leave it unset")
     check_strategy(options, STRATEGIES)
     devices, workers = STRATEGIES[options.strategy](options)
+    if threading.current_thread() is threading.main_thread():
+        # Where libtpu is installed, it has made the process ignore the end of its terminal.
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGHUP) or signal.SIG_DFL)
     # The rows that a process makes must be consecutive. TPU numbers the devices of a slice by
     # their place in it, so those of one host are not.
     ordered = sorted(devices, key=lambda device: (device.process_index, device.id))

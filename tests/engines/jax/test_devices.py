@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
+
 import pytest
 
 from albert_tf.engines.device_options import DeviceOptions
@@ -50,6 +53,24 @@ def test_options_that_do_not_fit_are_refused(on_jax, options, message):
     with pytest.raises(InputError) as error:
         devices.create_devices(DeviceOptions(engine="jax", **options))
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["terminal", "nohup"])
+def test_the_end_of_the_terminal_is_heeded_as_before(on_jax, monkeypatch, ignored):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    libc = ctypes.CDLL(None)
+    libc.signal.restype = ctypes.c_void_p
+
+    def as_libtpu_does(options):
+        libc.signal(signal.SIGHUP, 1)  # SIG_IGN
+        return devices.jax.local_devices()[:1], workers.JaxWorkers()
+
+    monkeypatch.setitem(devices.STRATEGIES, "auto", as_libtpu_does)
+    try:
+        devices.create_devices(DeviceOptions(engine="jax"))
+        assert libc.signal(signal.SIGHUP, 0) == (1 if ignored else None)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_process_is_alone_unless_it_is_told_of_others(monkeypatch):

@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,6 +39,7 @@ from albert_tf.tasks.classification.glue.results import (
 )
 from albert_tf.tasks.classification.glue.tasks import GLUE, REPOSITORY
 from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.training.stopping import SIGNALS
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ FINISHED_FILE = "glue.json"
 
 # Evaluated with the model of MNLI; the original's own names for parts of others.
 _OF_MNLI = ("AX", "MisMNLI")
-_STOPPED = {128 + number: number for number in (signal.SIGTERM, signal.SIGINT)}
+_STOPPED = {128 + number: number for number in SIGNALS}
 
 
 class _Job(NamedTuple):
@@ -87,7 +87,7 @@ def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
 
     Raises:
         InputError: If no task has its files, a flag is invalid, or a task failed.
-        Stopped: By SIGTERM or Ctrl-C, after the current task has saved.
+        Stopped: By SIGTERM, SIGHUP or Ctrl-C, after the current task has saved.
     """
     if options.ensemble:
         raise InputError("`task_name`=all: make the `ensemble` of one task at a time")
