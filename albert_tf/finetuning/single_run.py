@@ -17,6 +17,7 @@ from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import copy_file, exists, read_json, remove, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.run_comparison import data_key
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.memory_batches import MemoryStream
@@ -35,7 +36,6 @@ from albert_tf.training.run import (
     restore_trained,
     step_of,
     train_model,
-    trained_step,
     with_dtype,
     write_results,
 )
@@ -140,7 +140,7 @@ class FineTuningRun:
         (train,) = self.context.of_split("train")
         options = self.options
         freeze_variables(self.engine, self.model, options)
-        train_model(
+        self.checkpoint = train_model(
             self.engine,
             self.model,
             self.task.objective,
@@ -155,6 +155,7 @@ class FineTuningRun:
             self.task.flops_per_example(self.context.config),
             self._description,
             self._periodic_evaluation(),
+            data_key([train]),
         )
 
     @property
@@ -166,7 +167,11 @@ class FineTuningRun:
     def best(self) -> BestCheckpoint:
         """Keeps the best checkpoint of `output_dir` and the files that go with it."""
         adjacent = (CONFIG_FILE, *self._description)
-        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, adjacent)
+        evaluated = self.context.of_split("eval")
+        examples = data_key(evaluated) if evaluated else ""
+        return BestCheckpoint(
+            self.engine, self.options.output_dir, self.task.metric, adjacent, examples
+        )
 
     def _periodic_evaluation(self) -> PeriodicEvaluation | None:
         if not self.options.eval_every_steps:
@@ -233,8 +238,7 @@ class FineTuningRun:
     def _load_newest(self) -> None:
         folder = self.options.output_dir
         if self.options.do_train:  # the model has its weights
-            self.checkpoint = find_trained(self.engine, folder)
-            self.step = trained_step(self.engine, folder)
+            self.step = step_of(self.checkpoint)
         else:
             latest = self.engine.checkpoints_in(folder).latest()
             self._load(latest or find_trained(self.engine, folder))

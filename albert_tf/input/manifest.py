@@ -10,7 +10,7 @@ import dataclasses
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -286,15 +286,7 @@ def check_manifests(
             )
 
 
-def check_same_vocabulary(manifests: dict[str, dict[str, Any]]) -> None:
-    """Raise InputError if files were made with different vocabularies."""
-    found = vocabularies(manifests)
-    if len(found) > 1:
-        listed = ", ".join(sorted(found.values()))
-        raise InputError(f"the files were made with different vocabularies: {listed}")
-
-
-def vocabularies(manifests: dict[str, dict[str, Any]]) -> dict[str, str]:
+def vocabularies(manifests: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """Return SHA-256 of vocabulary -> path of a manifest, of those that record one."""
     digests = {path: (m.get("vocabulary") or {}).get("sha256") for path, m in manifests.items()}
     return {digest: path for path, digest in digests.items() if digest}

@@ -24,6 +24,9 @@ EVALUATION_DATA_FILE = "evaluation_data.json"
 
 DATA_FILE = "training_data.json"
 
+# The flags of the last start of training, and a hash of the training data.
+START_FILE = "last_start.json"
+
 Value = TypeVar("Value")
 Label = str | bool | int | float
 
@@ -33,7 +36,7 @@ _logger = logging.getLogger(__name__)
 def run_files() -> tuple[str, ...]:
     """Return what a run that resumes reads in its folder, besides `AdjacentFiles`."""
     return (
-        *("data_order.json", "dtype.json"),
+        *("data_order.json", "dtype.json", START_FILE),
         *(kind.settings_file for kind in task_kinds()),
         *(SETTINGS_FILE, FROZEN_FILE, "metrics.jsonl", "evaluations.jsonl"),
     )

@@ -16,6 +16,8 @@ from albert_tf.files import (
     exists,
     make_folder,
     read_json,
+    remove,
+    rename,
     to_json,
     write_text,
 )
@@ -39,11 +41,17 @@ _LOWER_IS_BETTER = frozenset({"loss", "mse"})
 
 @dataclasses.dataclass(frozen=True)
 class Best:
-    """The metric of the best checkpoint, its value, and the step of the checkpoint."""
+    """The metric of the best checkpoint, its value, and the step of the checkpoint.
+
+    Since a run may resume with another metric or on other examples: what identifies the examples
+    ("" if unknown), and all finite results.
+    """
 
     metric: str
     value: float
     step: int
+    examples: str = ""
+    results: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 def is_better(metric: str, value: float, than: float | None) -> bool:
@@ -70,6 +78,7 @@ class BestCheckpoint:
         folder: of training.
         metric: see `is_better`.
         adjacent: names of files in `folder` that go with the checkpoint.
+        examples: identifies what the checkpoints are evaluated on; "" if unknown.
     """
 
     def __init__(
@@ -78,12 +87,14 @@ class BestCheckpoint:
         folder: str,
         metric: str,
         adjacent: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
+        examples: str = "",
     ):
         self._training_folder = folder
         self.adjacent = tuple(adjacent)
         self._folder = f"{folder}/{BEST_FOLDER}"
         self._checkpoints = engine.checkpoints_in(self._folder)
         self.metric = metric
+        self._examples = examples
 
     def recorded(self) -> Best | None:
         """Return the best checkpoint, by whatever metric; None if there is none."""
@@ -96,6 +107,30 @@ class BestCheckpoint:
         """Return the best so far; None if there is none, or one by another metric."""
         best = self.recorded()
         return best if best and best.metric == self.metric else None
+
+    def resume(self) -> bool:
+        """Compare with the best so far by another metric, if that is known.
+
+        Returns:
+            Whether the best begins again, since the one so far was chosen on other examples.
+        """
+        best = self.recorded()
+        if best is None:
+            return False
+        is_other = "" not in (best.examples, self._examples) and best.examples != self._examples
+        if is_other or (best.metric != self.metric and self.metric not in best.results):
+            on = "other examples" if is_other else f"{best.metric}, not {self.metric}"
+            advice = f"chosen on {on}; the next evaluation replaces it"
+            _logger.warning("%s: the checkpoint of step %d was %s", self._folder, best.step, advice)
+        elif best.metric != self.metric:
+            best = dataclasses.replace(best, metric=self.metric, value=best.results[self.metric])
+            write_text(f"{self._listed()}.json", to_json(dataclasses.asdict(best)) + "\n")
+            _logger.info("the best so far: step %d, %s %.4f", best.step, best.metric, best.value)
+        return is_other
+
+    def forget(self) -> None:
+        """Let the next checkpoint be the best, whatever its value."""
+        remove(f"{self._listed()}.json")
 
     def is_better(self, value: float) -> bool:
         """Return whether `value` is better than that of the best checkpoint so far."""
@@ -121,7 +156,7 @@ class BestCheckpoint:
         if results is not None:
             text = results_text({**results, "global_step": step})
             write_text(f"{self._folder}/{RESULTS_FILE}", text)
-        best = Best(self.metric, value, step)
+        best = Best(self.metric, value, step, self._examples, finite(results or {}))
         write_text(f"{copied}.json", to_json(dataclasses.asdict(best)) + "\n")
         self._checkpoints.keep_only(copied)
 
@@ -193,6 +228,15 @@ class PeriodicEvaluation:
             events.add_scalars(step, results)
         write_text(self._path, "".join(f"{to_json(finite(row))}\n" for row in rows))
         self._recorded(step)
+
+    def resume(self, step: int) -> None:
+        """Let the best begin again if the evaluations so far were on other examples."""
+        with self._workers.synchronized():
+            best = self._best if self._workers.is_chief else None
+            if best is not None and best.resume():
+                if exists(self._path):
+                    rename(self._path, f"{self._folder}/evaluations_before_step_{step}.jsonl")
+                best.forget()
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
         """Make up for the evaluation of a run that was stopped at `step` before it was done.

@@ -69,6 +69,8 @@ def train(
     iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)
     step = training_step.step
     if evaluation is not None:
+        if step < num_train_steps:
+            evaluation.resume(step)
         evaluation.catch_up(step, checkpoints.latest)
         if stop_reason := evaluation.stop_reason(step):
             _logger.info("%s", stop_reason)

@@ -17,7 +17,7 @@ from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.input import record_order
-from albert_tf.input.manifest import check_same_vocabulary, find_manifests, record_files
+from albert_tf.input.manifest import find_manifests, record_files
 from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE, find_adjacent_files
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.health import warnings
@@ -27,7 +27,12 @@ from albert_tf.training.loop import evaluate
 from albert_tf.training.model_config import check_early
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
-from albert_tf.training.records import Records, checked_file, with_trained_lengths
+from albert_tf.training.records import (
+    Records,
+    check_vocabularies,
+    checked_file,
+    with_trained_lengths,
+)
 from albert_tf.training.run import (
     find_trained,
     iter_checkpoints,
@@ -35,7 +40,6 @@ from albert_tf.training.run import (
     restore_trained,
     step_of,
     train_model,
-    trained_step,
     training_folder,
     with_dtype,
     write_results,
@@ -90,6 +94,7 @@ def pretrain_checked(
         with engine.scope():
             model = task.model(config, dtype=options.dtype_policy)
         evaluation = Evaluation(options, engine, model, task, eval_records)
+        trained: str | None = None
         if train_records is not None:
             for line in warnings(options):
                 _logger.warning("%s", line)
@@ -100,7 +105,7 @@ def pretrain_checked(
             vocabulary = train_records.vocabulary_files() if is_chief else {}
             with engine.workers.synchronized():
                 _check_order(options, engine, order)
-            train_model(
+            trained = train_model(
                 engine,
                 model,
                 task.objective,
@@ -117,9 +122,10 @@ def pretrain_checked(
                     **evaluation.data_files(),
                 },
                 evaluation.during_training(tuple(vocabulary)),
+                engine.workers.from_chief(train_records.identity),
             )
         if options.do_eval:
-            evaluation.of_checkpoints()
+            evaluation.of_checkpoints(trained)
         evaluation.write_report(given)
 
 
@@ -201,19 +207,8 @@ def _find_records(
             if not (options.do_train or is_trained):
                 find_trained(engine, options.output_dir)  # raises the error
             _check_masks(engine, train_records, eval_records)
-            _check_vocabularies(options, is_trained, train_records, eval_records)
+            check_vocabularies(options, is_trained, train_records, eval_records)
     return train_records, eval_records
-
-
-def _check_vocabularies(
-    options: PretrainingOptions, is_trained: bool, *records: Records | None
-) -> None:
-    """Raise InputError if the vocabulary of some files is not that of others or of the model."""
-    given = [each for each in records if each is not None]
-    check_same_vocabulary({path: m for each in given for path, m in each.manifests.items()})
-    argument = "output_dir" if is_trained else "init_checkpoint"
-    if given and (model := getattr(options, argument)):
-        _first(*given).check_vocabulary(argument, model)
 
 
 def _check_masks(engine: Engine, *records: Records | None) -> None:
@@ -357,7 +352,8 @@ class Evaluation:
                     f"with --pair_objective={self._task.name}; must be one of "
                     f"{', '.join((*valid, 'none'))}"
                 )
-            best = BestCheckpoint(self._engine, options.output_dir, metric)
+            identity = self._engine.workers.from_chief(_first(self._records).identity)
+            best = BestCheckpoint(self._engine, options.output_dir, metric, examples=identity)
             best.adjacent += adjacent
         return PeriodicEvaluation(
             self._engine.workers,
@@ -369,8 +365,12 @@ class Evaluation:
             recorded=self.record,
         )
 
-    def of_checkpoints(self) -> None:
-        """Evaluate the checkpoints that `eval_checkpoints` asks for, and write the results."""
+    def of_checkpoints(self, trained: str | None) -> None:
+        """Evaluate the checkpoints that `eval_checkpoints` asks for, and write the results.
+
+        Args:
+            trained: the one whose weights the model has after training; None without training.
+        """
         options, engine, folder = self._options, self._engine, self._options.output_dir
         if options.eval_checkpoints == "all":
             rows = CheckpointEvaluations(engine.workers, folder)
@@ -380,10 +380,7 @@ class Evaluation:
                     rows.add(step, results)
                     self.record(step)
         else:
-            if options.do_train:  # the model has the final weights
-                step = trained_step(engine, folder)
-            else:
-                step = restore_trained(engine, self._model, folder)
+            step = step_of(trained) if trained else restore_trained(engine, self._model, folder)
             results = self.evaluate()
             with engine.workers.synchronized():
                 self.record(step)

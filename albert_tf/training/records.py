@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import logging
 import os
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_json, sha256_of
+from albert_tf.files import exists, open_file, read_bytes, read_json, sha256_of
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -28,7 +30,6 @@ from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data, find_adjacent_files
-from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraining_task
 
@@ -37,6 +38,8 @@ _logger = logging.getLogger(__name__)
 # The TFRecord files in which the length of every record was checked.
 CHECKED_FILE = "checked_records.json"
 
+# Other data differs in its first examples, so that there is no need to read all of it.
+_MOST_HASHED, _HASHED_BYTES = 64, 1 << 16
 
 # Option -> its default, if the model in the output folder does not record it.
 _LENGTHS = {"max_seq_length": 512, "max_predictions_per_seq": 20}
@@ -116,14 +119,22 @@ class Records(NamedTuple):
     def vocabulary_files(self) -> dict[str, bytes]:
         """Return the vocabulary that the files were made with, to be kept next to the checkpoints.
 
+        It is searched under the name that a manifest records, and next to the manifest.
+
         Returns:
             File name -> content; empty, with a note, if the vocabulary is not found.
         """
-        name, found = self._find_vocabulary()
-        if found:
-            with open_file(found, "rb") as file:
-                content = file.read()
-            return {os.path.basename(name) if name.endswith(".model") else "vocab.txt": content}
+        name = ""
+        for path, manifest in self.manifests.items():
+            settings = manifest["settings"]
+            name = settings.get("spm_model_file") or settings.get("vocab_file") or ""
+            digest = (manifest.get("vocabulary") or {}).get("sha256")
+            for found in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
+                if name and digest and exists(found) and sha256_of(found) == digest:
+                    with open_file(found, "rb") as file:
+                        content = file.read()
+                    is_model = name.endswith(".model")
+                    return {os.path.basename(name) if is_model else "vocab.txt": content}
         if name:
             _logger.info(
                 "note: the vocabulary %s of the training data was not found unchanged, and is not "
@@ -131,43 +142,6 @@ class Records(NamedTuple):
                 name,
             )
         return {}
-
-    def _find_vocabulary(self) -> tuple[str, str | None]:
-        """Return the name of the vocabulary that a manifest records, and where it is unchanged.
-
-        It is searched under that name, and next to the manifest.
-        """
-        name = ""
-        for digest, path in vocabularies(self.manifests).items():
-            settings = self.manifests[path]["settings"]
-            name = settings.get("spm_model_file") or settings.get("vocab_file") or ""
-            for found in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
-                if name and exists(found) and sha256_of(found) == digest:
-                    return name, found
-        return name, None
-
-    def check_vocabulary(self, argument: str, model: str) -> None:
-        """Check that the ids of the files mean what they mean to a model.
-
-        Args:
-            argument: the option that names `model`.
-            model: path of weights. Without a vocabulary next to them or in the manifests of their
-                training data, nothing is checked.
-
-        Raises:
-            InputError: If the vocabularies differ, other than in pieces that the model has more.
-        """
-        adjacent = find_adjacent_files(model)
-        known, file = set(vocabularies(adjacent.data)), adjacent.vocabulary
-        known |= {sha256_of(file)} if file else set()
-        for digest, path in vocabularies(self.manifests).items() if known else ():
-            if digest in known:
-                continue
-            _, found = self._find_vocabulary()
-            if not (file and found and _begins_with(file, found)):
-                raise InputError(
-                    f"`{argument}`={model}: has another vocabulary than the examples ({path})"
-                )
 
     def evaluation_data(self, options: PretrainingOptions) -> str:
         """Return the content of `evaluation_data.json`: what the results are about."""
@@ -178,11 +152,37 @@ class Records(NamedTuple):
         listed = ", ".join(map(os.path.basename, names))
         return evaluation_data([EvaluatedSet("", listed, examples)])
 
+    def identity(self) -> str:
+        """Return a hash of the sizes and beginnings of the files, wherever they are."""
+        digest = hashlib.sha256(self.record_index.bytes.tobytes())
+        for path in self.record_index.files[:_MOST_HASHED]:
+            digest.update(read_bytes(path, 0, _HASHED_BYTES))
+        return digest.hexdigest()
 
-def _begins_with(vocabulary: str, first: str) -> bool:
-    """Return whether a vocabulary has the pieces of another one, in other formats perhaps."""
-    pieces = Tokenizer.load(first).pieces
-    return Tokenizer.load(vocabulary).pieces[: len(pieces)] == pieces
+
+def check_vocabularies(
+    options: PretrainingOptions, is_trained: bool, *records: Records | None
+) -> None:
+    """Check that files, and the model to use or to start from, have one vocabulary, where known.
+
+    Raises:
+        InputError: If ids would mean other pieces.
+    """
+    found = vocabularies(ChainMap(*(each.manifests for each in records if each is not None)))
+    if len(found) > 1:
+        listed = ", ".join(sorted(found.values()))
+        raise InputError(f"the files were made with different vocabularies: {listed}")
+    argument = "output_dir" if is_trained else "init_checkpoint"
+    if not found or not (model := getattr(options, argument)):
+        return
+    adjacent = find_adjacent_files(model)
+    known = set(vocabularies(adjacent.data))
+    known |= {sha256_of(adjacent.vocabulary)} if adjacent.vocabulary else set()
+    if known and known.isdisjoint(found):
+        raise InputError(
+            f"`{argument}`={model}: has another vocabulary than the examples "
+            f"({', '.join(found.values())})"
+        )
 
 
 def _find_indexes(

@@ -31,6 +31,7 @@ from albert_tf.optimization import create_optimizer, create_schedule
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload, what_to_try
 from albert_tf.training.initial_weights import load_initial_weights, origin_file
+from albert_tf.training.last_start import start_file, warn_of_changes
 from albert_tf.training.loop import train
 from albert_tf.training.model_config import find_config
 from albert_tf.training.options import TrainingOptions
@@ -203,7 +204,8 @@ def train_model(
     flops_per_example: float,
     description: dict[str, str | bytes] | None = None,
     evaluation: PeriodicEvaluation | None = None,
-) -> None:
+    data: str = "",
+) -> str:
     """Train a model in `output_dir`, which must be locked (`training_folder`).
 
     The weights to start from are, in this order: the latest valid checkpoint in `output_dir`, with
@@ -221,6 +223,10 @@ def train_model(
         description: file name -> content of files to write next to the checkpoints, in addition to
             the model's config, once all input is known to be valid.
         evaluation: evaluates during training; None for no evaluation.
+        data: identifies what is trained on; "" if unknown.
+
+    Returns:
+        The path of the checkpoint of the weights that the model has then.
     """
     training_step = create_training_step(engine, model, objective, options)
     checkpoints = engine.create_checkpoints(
@@ -234,6 +240,9 @@ def train_model(
             checkpoints.folder.remove_unfinished()
     if checkpoints.restore_latest():
         _logger.info("resuming from %s", checkpoints.latest)
+        with engine.workers.synchronized():
+            if engine.workers.is_chief:
+                warn_of_changes(options, data, training_step.step)
     elif options.init_checkpoint:
         with engine.workers.synchronized():
             load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
@@ -243,7 +252,7 @@ def train_model(
     _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
     dtype = json.dumps({"dtype": options.dtype}) + "\n"
-    description = {**(description or {}), DTYPE_FILE: dtype}
+    description = {**(description or {}), DTYPE_FILE: dtype, **start_file(options, data)}
     write_description(engine, options.output_dir, model.config, description)
     train(
         engine,
@@ -261,6 +270,7 @@ def train_model(
         ),
         evaluation,
     )
+    return checkpoints.latest or find_trained(engine, options.output_dir)
 
 
 def _warn_of_steps(step: int, options: TrainingOptions) -> None:
@@ -350,15 +360,6 @@ def find_trained(engine: Engine, output_dir: str) -> str:
         InputError: If there is none.
     """
     return engine.checkpoints_in(output_dir).find("output_dir")
-
-
-def trained_step(engine: Engine, output_dir: str) -> int:
-    """Return step of the latest checkpoint in a folder.
-
-    Raises:
-        InputError: If there is none.
-    """
-    return engine.workers.from_chief(lambda: step_of(find_trained(engine, output_dir)))
 
 
 def step_of(path: str) -> int:

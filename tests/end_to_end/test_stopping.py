@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pathlib
 import random
 import shutil
 import signal
@@ -11,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
@@ -123,6 +125,37 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
         "train_batch_size": 8,
         "shuffle_buffer_size": 10000,
     }
+
+
+@pytest.mark.parametrize("replaced", ["input_file", "eval_input_file", None])
+def test_a_run_says_on_what_it_resumes(project, tmp_path, caplog, replaced):
+    options = options_of(project, tmp_path / "out", num_train_steps=4, num_warmup_steps=1)
+    options = dataclasses.replace(options, eval_every_steps=2, save_checkpoints_steps=2)
+    pretrain(options)
+    caplog.clear()
+    paths = {}
+    for name in ("input_file", "eval_input_file"):
+        (source,) = getattr(options, name)
+        records = list(tf.data.TFRecordDataset(source).as_numpy_iterator())
+        path = tmp_path / "moved" / pathlib.Path(source).name
+        path.parent.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in records[:: -1 if name == replaced else 1]:
+                writer.write(record)
+        paths[name] = (str(path),)
+    pretrain(dataclasses.replace(options, **paths, num_train_steps=6))
+    assert "`num_train_steps` was 4 and is 6" in caplog.text
+    assert ("; the training data is another" in caplog.text) == (replaced == "input_file")
+    begins_again = replaced == "eval_input_file"
+    assert ("was chosen on other examples" in caplog.text) == begins_again
+    rows = (tmp_path / "out" / EVALUATIONS_FILE).read_text().splitlines()
+    steps = [json.loads(row)["step"] for row in rows]
+    assert steps == ([4, 6] if begins_again else [2, 4, 6])
+    # Nothing is left to be trained after an older checkpoint than the one that is listed.
+    data = tmp_path / "out" / "model.ckpt-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-8])
+    pretrain(dataclasses.replace(options, do_eval=True))
+    assert results_of(tmp_path / "out")["global_step"] == 4
 
 
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):

@@ -106,6 +106,16 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     ) in said
 
 
+def test_results_are_of_the_step_that_was_restored(trained, files, tmp_path, caplog):
+    folder = shutil.copytree(trained, tmp_path / "out")
+    damaged = folder / "model.ckpt-30.data-00000-of-00001"
+    damaged.write_bytes(damaged.read_bytes()[:-8])
+    options = options_of(files, folder, train_step=15, eval_checkpoints="newest", clip_norm=0.5)
+    fine_tune(options, ClassificationTask)
+    assert results_of(folder)["global_step"] == 15
+    assert "`clip_norm` was 1.0 and is 0.5" in caplog.text
+
+
 @pytest.mark.slow
 def test_all_checkpoints_are_compared(trained, files, capsys):
     capsys.readouterr()
@@ -188,7 +198,7 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
         trainings.append(arguments[4].output_dir.rsplit("/", 1)[1])
         if len(trainings) == 2:
             raise KeyboardInterrupt
-        train_model(*arguments)
+        return train_model(*arguments)
 
     monkeypatch.setattr(single, "train_model", counting)
     with pytest.raises(KeyboardInterrupt):

@@ -22,6 +22,7 @@ from albert_tf.interop import orbax_checkpoints
 from albert_tf.interop.adjacent_files import (
     FROZEN_FILE,
     SETTINGS_FILE,
+    START_FILE,
     find_adjacent_files,
     run_files,
 )
@@ -118,7 +119,7 @@ def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, conve
 
 @pytest.mark.integration
 def test_the_files_of_a_run_are_converted_too(trained, converted):
-    of_run = {ORDER_FILE, DTYPE_FILE, SETTINGS_FILE, FROZEN_FILE}
+    of_run = {ORDER_FILE, DTYPE_FILE, START_FILE, SETTINGS_FILE, FROZEN_FILE}
     of_run |= {"target.json", "question_answering.json", "multiple_choice.json", "tagging.json"}
     of_run |= {"sentences.json"}
     assert set(run_files()) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}

@@ -118,6 +118,40 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     assert rows() == [(10, 1.0)]
 
 
+@pytest.mark.parametrize(
+    ("metric", "examples", "results", "said", "value", "is_kept"),
+    [
+        ("loss", "a", {}, "", 0.5, True),
+        ("loss", "", {}, "", 0.5, True),
+        ("loss", "b", {}, "was chosen on other examples; the next", None, False),
+        ("accuracy", "a", {"accuracy": 0.75}, "the best so far: step 5, accuracy 0.75", 0.75, True),
+        ("accuracy", "a", {}, "was chosen on loss, not accuracy; the next", None, True),
+    ],
+    ids=["same", "unknown", "other examples", "other metric", "unknown metric"],
+)
+def test_a_run_resumes_with_another_metric_or_other_examples(
+    tmp_path, checkpoint, caplog, metric, examples, results, said, value, is_kept
+):
+    caplog.set_level("INFO")
+    keeper = BestCheckpoint(ENGINE, str(tmp_path), "loss", examples="a")
+    keeper.keep(checkpoint(5), 0.5, 5, {"loss": 0.5, "nan": float("nan"), **results})
+    rows = tmp_path / "evaluations.jsonl"
+    rows.write_text('{"step": 5, "loss": 0.5}\n')
+    best = BestCheckpoint(ENGINE, str(tmp_path), metric, examples=examples)
+    evaluation = PeriodicEvaluation(ENGINE.workers, dict, 5, str(tmp_path), best)
+    caplog.clear()
+    evaluation.resume(7)
+    assert said in caplog.text if said else not caplog.text
+    assert (best.current() and best.current().value) == value
+    assert rows.exists() == is_kept, "early stopping begins again as well"
+    assert (tmp_path / "evaluations_before_step_7.jsonl").exists() != is_kept
+    worse = {"loss": 0.75, "accuracy": 0.25}[metric]
+    assert best.is_better(worse) == (value is None)
+    caplog.clear()
+    evaluation.resume(7)
+    assert not caplog.text or metric == "accuracy" and not results
+
+
 def strictly(text: str) -> list[dict]:
     """Read JSON lines as other programs do, to which NaN is no number."""
     return [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]

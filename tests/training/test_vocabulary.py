@@ -8,61 +8,64 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.input.manifest import check_same_vocabulary
-from albert_tf.training.records import Records
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.records import Records, check_vocabularies
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 TEXT = "".join(f"{piece}\n" for piece in PIECES)
 OTHER = TEXT.replace("a\nb\n", "b\na\n")
 
 
-def manifest_of(text: str, path: str = "") -> dict:
-    settings = {"max_seq_length": 8, "max_predictions_per_seq": 2, "vocab_file": path}
+def manifest_of(text: str) -> dict:
+    settings = {"max_seq_length": 8, "max_predictions_per_seq": 2}
     vocabulary = {"special_ids": [2, 3], "mask_id": 4, "replacement_ids": [[5, 7]]}
     vocabulary["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     return {"settings": settings, "files": {}, "vocab_size": 7, "vocabulary": vocabulary}
+
+
+def records(**manifests: dict) -> Records:
+    return Records(None, {}, None, None, manifests)
 
 
 @pytest.mark.parametrize(
     ("model", "data", "fits"),
     [
         (TEXT, None, True),
-        (TEXT.replace("\n", "\r\n"), None, True),
-        (TEXT + "ab\n", None, True),
         (OTHER, None, False),
         (None, TEXT, True),
         (None, OTHER, False),
         (OTHER, TEXT, True),
         (None, None, True),
     ],
-    ids=["same", "line ends", "longer", "other", "data", "other data", "either", "unknown"],
+    ids=["same", "other", "data", "other data", "extended", "unknown"],
 )
-def test_a_model_and_examples(tmp_path, model, data, fits):
-    examples = tmp_path / "examples.txt"
-    examples.write_text(TEXT)
-    folder = tmp_path / "model"
-    folder.mkdir()
+@pytest.mark.parametrize("argument", ["output_dir", "init_checkpoint"])
+def test_a_model_and_examples(tmp_path, argument, model, data, fits):
     if model:
-        (folder / "vocab.txt").write_text(model, newline="")
+        (tmp_path / "vocab.txt").write_text(model)
     if data:
         content = {"x.manifest.json": manifest_of(data)}
-        (folder / "training_data.json").write_text(json.dumps(content))
-    manifest = manifest_of(TEXT, str(examples))
-    for manifests in ({"d.manifest.json": manifest}, {"old": {**manifest, "vocabulary": None}}):
-        records = Records(None, {}, None, None, manifests)
-        if fits or "old" in manifests:
-            records.check_vocabulary("init_checkpoint", str(folder))
-            continue
-        with pytest.raises(InputError) as error:
-            records.check_vocabulary("init_checkpoint", str(folder))
-        assert str(error.value) == (
-            f"`init_checkpoint`={folder}: has another vocabulary than the examples "
-            "(d.manifest.json)"
-        )
+        (tmp_path / "training_data.json").write_text(json.dumps(content))
+    options = PretrainingOptions(**{"output_dir": "new", argument: str(tmp_path)})
+    old = records(old={**manifest_of(TEXT), "vocabulary": None}, older={})
+
+    def check(examples: Records) -> None:
+        check_vocabularies(options, argument == "output_dir", None, old, examples)
+
+    check(old)
+    if fits:
+        check(records(d=manifest_of(TEXT)))
+        return
+    with pytest.raises(InputError) as error:
+        check(records(d=manifest_of(TEXT)))
+    named = f"`{argument}`={tmp_path}: has another vocabulary than the examples (d)"
+    assert str(error.value) == named
 
 
 def test_files_of_two_vocabularies():
-    mixed = {"a": manifest_of(TEXT), "b": manifest_of(OTHER), "c": {}}
-    check_same_vocabulary({name: mixed[name] for name in ("a", "c")})
-    with pytest.raises(InputError, match="the files were made with different vocabularies: a, b"):
-        check_same_vocabulary(mixed)
+    options = PretrainingOptions(output_dir="new")
+    one, other = records(a=manifest_of(TEXT), c={}), records(b=manifest_of(OTHER))
+    check_vocabularies(options, False, one, None)
+    for mixed in ((one, other), (records(**one.manifests, **other.manifests), None)):
+        with pytest.raises(InputError, match="made with different vocabularies: a, b"):
+            check_vocabularies(options, False, *mixed)
