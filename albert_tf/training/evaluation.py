@@ -108,29 +108,26 @@ class BestCheckpoint:
         best = self.recorded()
         return best if best and best.metric == self.metric else None
 
-    def resume(self) -> bool:
-        """Compare with the best so far by another metric, if that is known.
-
-        Returns:
-            Whether the best begins again, since the one so far was chosen on other examples.
-        """
+    def resume(self, step: int) -> None:
+        """Begin again at a step on other examples; by another metric, compare the best so far."""
         best = self.recorded()
         if best is None:
-            return False
+            return
         is_other = "" not in (best.examples, self._examples) and best.examples != self._examples
+        file, folder = f"{self._listed()}.json", self._training_folder
         if is_other or (best.metric != self.metric and self.metric not in best.results):
             on = "other examples" if is_other else f"{best.metric}, not {self.metric}"
             advice = f"chosen on {on}; the next evaluation replaces it"
             _logger.warning("%s: the checkpoint of step %d was %s", self._folder, best.step, advice)
         elif best.metric != self.metric:
             best = dataclasses.replace(best, metric=self.metric, value=best.results[self.metric])
-            write_text(f"{self._listed()}.json", to_json(dataclasses.asdict(best)) + "\n")
+            write_text(file, to_json(dataclasses.asdict(best)) + "\n")
             _logger.info("the best so far: step %d, %s %.4f", best.step, best.metric, best.value)
-        return is_other
-
-    def forget(self) -> None:
-        """Let the next checkpoint be the best, whatever its value."""
-        remove(f"{self._listed()}.json")
+        if is_other:
+            if exists(f"{folder}/{EVALUATIONS_FILE}"):  # on which early stopping decides
+                kept = f"{folder}/evaluations_before_step_{step}.jsonl"
+                rename(f"{folder}/{EVALUATIONS_FILE}", kept)
+            remove(file)
 
     def is_better(self, value: float) -> bool:
         """Return whether `value` is better than that of the best checkpoint so far."""
@@ -230,13 +227,10 @@ class PeriodicEvaluation:
         self._recorded(step)
 
     def resume(self, step: int) -> None:
-        """Let the best begin again if the evaluations so far were on other examples."""
+        """Continue from a step with the best so far (see `BestCheckpoint.resume`)."""
         with self._workers.synchronized():
-            best = self._best if self._workers.is_chief else None
-            if best is not None and best.resume():
-                if exists(self._path):
-                    rename(self._path, f"{self._folder}/evaluations_before_step_{step}.jsonl")
-                best.forget()
+            if self._best is not None and self._workers.is_chief:
+                self._best.resume(step)
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
         """Make up for the evaluation of a run that was stopped at `step` before it was done.

@@ -114,6 +114,14 @@ def test_results_are_of_the_step_that_was_restored(trained, files, tmp_path, cap
     fine_tune(options, ClassificationTask)
     assert results_of(folder)["global_step"] == 15
     assert "`clip_norm` was 1.0 and is 0.5" in caplog.text
+    changes = {"eval_file": str(files / "predict.tsv"), "train_file": str(files / "eval.tsv")}
+    fine_tune(dataclasses.replace(options, **changes, train_step=16), ClassificationTask)
+    assert "was chosen on other examples; the next evaluation replaces it" not in caplog.text
+    assert "the training data is another" in caplog.text
+    changes["eval_every_steps"] = 2
+    fine_tune(dataclasses.replace(options, **changes, train_step=18), ClassificationTask)
+    assert "was chosen on other examples; the next evaluation replaces it" in caplog.text
+    assert [row["step"] for row in evaluations(folder)] == [16, 18]
 
 
 @pytest.mark.slow
