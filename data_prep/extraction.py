@@ -32,7 +32,15 @@ from data_prep.output_documents import (
     split_paragraphs,
 )
 from data_prep.sampling import DocumentSample
-from data_prep.sources import TOOLS, Source, distinct_names, find_inputs, fingerprint, parse_sources
+from data_prep.sources import (
+    TOOLS,
+    Source,
+    distinct_names,
+    find_inputs,
+    fingerprint,
+    parse_sources,
+    with_files,
+)
 from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
 from data_prep.workers import start_workers
 
@@ -93,18 +101,22 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         check_known(language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
+    sides = [side for path in outputs for side in (path, sources_file(path), summary_file(path))]
+    sources = with_files(sources, argument, sides)
     inputs = find_inputs(sources, argument)
     own_templates = _read_templates(options, sources)
-    for name, path in zip(("output_file", "eval_output_file"), outputs, strict=False):
-        also = (sources_file(path), summary_file(path))
-        files.check_outputs(
-            {name: [path, *also]},
-            {
-                argument: inputs,
-                "package_list": [options.package_list],
-                "templates": [options.templates],
-            },
-        )
+    by_name = dict(zip(("output_file", "eval_output_file"), outputs, strict=False))
+    written = {name: [path, sources_file(path)] for name, path in by_name.items()}
+    written["output_file"].append(summary_file(options.output_file))
+    read = {"package_list": [options.package_list], "templates": [options.templates]}
+    files.check_outputs(written, {argument: inputs, **read})
+    for name, path in by_name.items():
+        twin = path.removesuffix(".txt") if path.endswith(".txt") else f"{path}.txt"
+        if files.exists(twin) and not files.is_folder(twin):
+            raise InputError(
+                f"`{name}`={path}: the files next to it have the names of those of {twin}; choose "
+                "another name"
+            )
         files.make_folder(os.path.dirname(path), name)
     formats = tuple(CORPUS_FORMATS[source.format] for source in sources)
     work = UnfinishedCorpus(
@@ -265,7 +277,7 @@ class _Extraction:
             output.publish()
         summary = {
             "settings": dataclasses.asdict(self._job.options),
-            "sources": [source._asdict() for source in self._job.sources],
+            "sources": [source._asdict() for source in parse_sources(self._job.options)],
             "inputs": {path: identity[0] for path, identity in inputs.items()},
             "input_checksums": {
                 path: checksum for path in inputs if (checksum := published_checksum(path))
@@ -283,7 +295,7 @@ class _Extraction:
 
 def summary_file(output_file: str) -> str:
     """`corpus.txt` -> `corpus.corpus.json` (`.manifest.json` belongs to TFRecord files)."""
-    return os.path.splitext(output_file)[0] + ".corpus.json"
+    return output_file.removesuffix(".txt") + ".corpus.json"
 
 
 def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:

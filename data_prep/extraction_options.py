@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
 from data_prep.corpora.formats import CORPUS_FORMATS
@@ -123,10 +122,6 @@ class ExtractionOptions(WithPaths):
         """
         check_limits(self)
         check_dask(self.runner, self.dask_scheduler)
-        for name in ("output_file", "eval_output_file"):
-            path = getattr(self, name)
-            if path and files.split_compression(path)[1]:
-                raise InputError(f"`{name}`={path}: would not be compressed; name a plain file")
         if self.eval_output_file == self.output_file:
             raise InputError(
                 f"`eval_output_file`={self.eval_output_file}: must differ from `output_file`"

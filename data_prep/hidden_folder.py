@@ -59,17 +59,19 @@ def hidden_folder(output_file: str, work_dir: str | None) -> str:
 
     Args:
         output_file: the (first) file to write.
-        work_dir: the folder to contain it, if not that of `output_file`. A folder of this user,
-            among the temporary files, takes the place of a remote one.
+        work_dir: the folder to contain it, if not that of `output_file`, for outputs in any folder.
+            A folder of this user, among the temporary files, takes the place of a remote one.
 
     Raises:
         InputError: If that folder belongs to another user.
     """
     folder, name = os.path.split(output_file)
-    if work_dir or not files.is_remote(folder):
-        return os.path.join(work_dir or folder, f".{name}.work")
-    place = hashlib.sha256(output_file.encode()).hexdigest()[:12]
-    return os.path.join(_private_folder(), f".{name}-{place}.work")
+    is_remote = files.is_remote(folder)
+    if not work_dir and not is_remote:
+        return os.path.join(folder, f".{name}.work")
+    where = output_file if is_remote else os.path.realpath(output_file)
+    place = hashlib.sha256(where.encode()).hexdigest()[:12]
+    return os.path.join(work_dir or _private_folder(), f".{name}-{place}.work")
 
 
 def _private_folder() -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.files import read_json, to_json
-from albert_tf.input.manifest import manifest_file, read_manifest
+from albert_tf.input.manifest import find_manifests, manifest_file
 from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE
@@ -132,18 +132,16 @@ def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
 
 def finished_manifest(plan: Plan) -> dict[str, Any] | None:
     """Return the manifest of this plan, if a run has finished and its files are unchanged."""
-    path = manifest_file(plan.options.output_files[0])
-    if not files.exists(path):
-        return None
+    outputs = plan.options.output_files
     with contextlib.suppress(InputError):
-        manifest = read_manifest(path)
-        if manifest.get("fingerprint") == plan.fingerprint and all(
-            files.exists(file)
-            and files.sha256_of(file) == manifest.get("sha256", {}).get(os.path.basename(file))
-            for file in plan.options.output_files
-        ):
-            logger.info("%s: the same command has already finished; checksums verified", path)
-            return manifest
+        for path, manifest in find_manifests(outputs).items():
+            if manifest.get("fingerprint") == plan.fingerprint and all(
+                files.exists(file)
+                and files.sha256_of(file) == manifest.get("sha256", {}).get(os.path.basename(file))
+                for file in outputs
+            ):
+                logger.info("%s: the same command has already finished; checksums verified", path)
+                return manifest
     return None
 
 
@@ -209,8 +207,10 @@ def _corpora(paths: Iterable[str]) -> dict[str, Any]:
     found = {}
     for path in paths:
         text_file, _ = files.split_compression(path)
-        summary = os.path.splitext(text_file)[0] + ".corpus.json"
-        if files.exists(summary):
+        # Earlier revisions left out every ending, not only .txt.
+        stems = (text_file.removesuffix(".txt"), os.path.splitext(text_file)[0])
+        summary = next((s for s in stems if files.exists(f"{s}.corpus.json")), None)
+        if summary is not None:
             with contextlib.suppress(InputError):
-                found[os.path.basename(path)] = read_json(summary, dict[str, Any])
+                found[os.path.basename(path)] = read_json(f"{summary}.corpus.json", dict[str, Any])
     return found

@@ -8,17 +8,23 @@ Apache Beam. Both write the same bytes.
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import logging
 import os
-import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError
-from albert_tf.input.manifest import manifest_file
+from albert_tf.input.manifest import (
+    find_manifests,
+    manifest_file,
+    read_manifest,
+    without_shard,
+)
 from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import load_tokenizer, masking_of
@@ -70,6 +76,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
             "chinese_ref_file": files.expand_globs(options.chinese_ref_file, "chinese_ref_file"),
         },
     )
+    _check_manifest(outputs)
     for path in outputs:
         files.make_folder(os.path.dirname(path), "output_file")
     tokenizer = load_tokenizer(options)
@@ -102,8 +109,8 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
     except InputError:
         work.remove()  # the same input would fail again
         raise
-    for description in (manifest_file, index_file):  # they do not describe the new files
-        files.remove(description(outputs[0]))
+    for path in _descriptions(outputs):  # they do not describe the new files
+        files.remove(path)
     for shard, path in enumerate(outputs):
         if not work.is_intact(shard_name(shard), path):
             move(work.file(shard_name(shard)), path)
@@ -118,10 +125,37 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
     return manifest
 
 
+def _check_manifest(outputs: Sequence[str]) -> None:
+    """Raise InputError if the manifest to write is that of other files that exist."""
+    path = manifest_file(outputs[0])
+    described: list[str] = []
+    with contextlib.suppress(InputError):
+        described = list(read_manifest(path)["files"])
+    for file in (os.path.join(os.path.dirname(path), name) for name in described):
+        alike = without_shard(file) == without_shard(outputs[0]) or file in outputs
+        if not alike and manifest_file(file) == path and files.exists(file):
+            raise InputError(
+                f"`output_file`={outputs[0]}: {path} is the manifest of {file}; choose another name"
+            )
+
+
+def _descriptions(outputs: Sequence[str]) -> Iterator[str]:
+    """Yield the manifests and indexes of these files only, under names of any revision."""
+    manifests = {manifest_file(outputs[0])}
+    with contextlib.suppress(InputError):
+        names = set(map(os.path.basename, outputs))
+        found = find_manifests(outputs)
+        manifests |= {path for path in found if names.issuperset(found[path]["files"])}
+    for path in manifests:
+        yield from (path, path.removesuffix(".manifest.json") + ".index.json")
+
+
 def _warn_about_stale_shards(outputs: Sequence[str]) -> None:
     """Warn of shards from a run with another `num_shards`, which a glob would also match."""
-    pattern = re.sub(r"-\d{5}-of-\d{5}$", "-*-of-*", outputs[0])
-    stale = set(files.matches(pattern)) - set(outputs) if pattern != outputs[0] else set()
+    folder, name = os.path.split(without_shard(outputs[0]))
+    is_shard = outputs[0] != os.path.join(folder, name)
+    pattern = f"{glob.escape(name)}-*-of-*"
+    stale = set(files.files_in(folder, pattern)) - set(outputs) if is_shard else set()
     if stale:
         logger.warning(
             "these files are from another run; remove them: %s", ", ".join(sorted(stale))

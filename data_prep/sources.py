@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from data_prep.corpora.base import expand_folders
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.hidden_folder import fingerprint_of, tool_versions
@@ -83,7 +84,7 @@ def _parse_source(text: str) -> Source:
             f"`source`={text}: the weight must be between 0 and 1000 (exclusive); 0.5 keeps half "
             "of the documents, 2 writes each twice"
         )
-    return Source(format, (pattern,) if pattern else (), weight)
+    return Source(format, (files.normalized(pattern),) if pattern else (), weight)
 
 
 def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]]:
@@ -99,9 +100,33 @@ def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]
     found: dict[str, list[int]] = {}
     for source in sources:
         for path in files.expand_globs(source.patterns, argument):
-            for file in _files_below(path, CORPUS_FORMATS[source.format].ending):
+            is_folder = not files.is_remote(path) and os.path.isdir(path)
+            for file in files.files_below(path) if is_folder else [path]:
                 found[file] = files.file_identity(file)
     return found
+
+
+def with_files(
+    sources: Iterable[Source], argument: str, outputs: Iterable[str] = ()
+) -> tuple[Source, ...]:
+    """Return the sources with the files that their globs and folders stand for.
+
+    Args:
+        sources: the sources.
+        argument: the argument that named them, for errors.
+        outputs: what the run writes, which only a name of its own makes an input.
+
+    Raises:
+        InputError: If a pattern matches nothing.
+    """
+    written = set(map(os.path.realpath, outputs))
+    found = []
+    for source in sources:
+        patterns, ending = source.patterns, CORPUS_FORMATS[source.format].ending
+        paths = expand_folders(patterns, ending, argument) if patterns else []
+        kept = [p for p in paths if p in patterns or os.path.realpath(p) not in written]
+        found.append(source._replace(patterns=tuple(kept or paths)))
+    return tuple(found)
 
 
 def distinct_names(paths: Iterable[str]) -> dict[str, str]:
@@ -114,16 +139,6 @@ def distinct_names(paths: Iterable[str]) -> dict[str, str]:
         start = os.path.commonprefix(group).rfind("/") + 1
         names.update({path: path[start:] for path in group if len(group) > 1})
     return names
-
-
-def _files_below(path: str, ending: str) -> Iterator[str]:
-    if files.is_remote(path) or not os.path.isdir(path):
-        yield path
-        return
-    for folder, subfolders, names in os.walk(path):
-        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(ending))
-        # Subfolders only if any file may be part of the input; in the same order everywhere.
-        subfolders[:] = [] if ending else sorted(subfolders)
 
 
 def fingerprint(

@@ -89,9 +89,13 @@ class TextDocument(NamedTuple):
     sentences: list[str]
 
 
+# What `extract_corpus` writes next to a corpus, which globs and folders pass over.
+SIDE_ENDINGS = (".corpus.json", ".sources.tsv")
+
+
 def text_files(patterns: Iterable[str]) -> list[str]:
     """As `files.expand_globs`, without what `extract_corpus` writes next to a corpus."""
-    return files.expand_globs(patterns, "input_file", (".corpus.json", ".sources.tsv"))
+    return files.expand_globs(patterns, "input_file", SIDE_ENDINGS)
 
 
 def split_into_units(paths: Sequence[str]) -> list[TextUnit]:

@@ -64,8 +64,8 @@ class CorpusOutput(AppendedFiles):
 
 
 def sources_file(path: str) -> str:
-    """`corpus.txt` -> `corpus.sources.tsv`."""
-    return os.path.splitext(path)[0] + ".sources.tsv"
+    """`corpus.txt` -> `corpus.sources.tsv`, `corpus.de` -> `corpus.de.sources.tsv`."""
+    return path.removesuffix(".txt") + ".sources.tsv"
 
 
 class UnfinishedCorpus:

@@ -28,6 +28,7 @@ from albert_tf.files.reading import (
     exists,
     expand_globs,
     file_identity,
+    files_below,
     files_in,
     info_of,
     is_folder,

@@ -21,14 +21,27 @@ _MOST_COMMAS = 10
 
 
 def matches(pattern: str) -> list[str]:
-    """Return the files that match a pattern, sorted."""
-    if not is_remote(pattern):
-        return sorted(glob.glob(pattern))
-    if not glob.has_magic(pattern):
+    """Return what matches a pattern, sorted.
+
+    `**` stands for folders of any depth, and at the end for all files in them. A pattern finds
+    hidden names only where it has a dot.
+    """
+    if is_remote(pattern) and not glob.has_magic(pattern):
         return [pattern] if exists(pattern) else []
-    found = run(pattern, lambda system, name: system.glob(name))
+    is_whole = os.path.basename(pattern) == "**"
+    if not is_remote(pattern):
+        paths = glob.glob(pattern, recursive=True)
+        return sorted(path for path in paths if not (is_whole and os.path.isdir(path)))
+    found = run(pattern, lambda system, name: system.glob(name, detail=True))
     scheme = scheme_of(pattern)
-    return sorted(p if is_remote(p) else f"{scheme}://{p.lstrip('/')}" for p in found)
+    fixed = next(n for n, part in enumerate(pattern.split("/")) if glob.has_magic(part))
+    return [
+        path
+        for name, info in sorted(found.items())
+        if (path := name if is_remote(name) else f"{scheme}://{name.lstrip('/')}")
+        and not (is_whole and info["type"] == "directory")
+        and ("/." in pattern or not _is_hidden(path.split("/")[fixed:]))
+    ]
 
 
 def expand_globs(
@@ -155,6 +168,24 @@ def files_in(folder: str, pattern: str) -> list[str]:
         return []
     found = [name for name in names if name[:1] != "." or pattern[:1] == "."]
     return [os.path.join(folder, name) for name in sorted(fnmatch.filter(found, pattern))]
+
+
+def _is_hidden(parts: Iterable[str]) -> bool:
+    return any(part.startswith(".") for part in parts)
+
+
+def files_below(folder: str, ending: str | tuple[str, ...] = "") -> list[str]:
+    """Return the files at any depth below a folder whose names end so, sorted; no hidden ones."""
+    if is_remote(folder):
+        found = iter(_files_below(folder))
+    else:
+        walk = ((os.path.relpath(parent, folder), names) for parent, _, names in os.walk(folder))
+        found = (os.path.normpath(os.path.join(parent, n)) for parent, names in walk for n in names)
+    return sorted(
+        os.path.join(folder, name)
+        for name in found
+        if name.endswith(ending) and not _is_hidden(name.split("/"))
+    )
 
 
 def _files_below(folder: str) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from albert_tf.errors import InputError
+from albert_tf.files.compression import split_compression
 from albert_tf.files.reading import files_in, open_file
 from albert_tf.files.remote import is_read_only, is_remote, run, scheme_of
 
@@ -29,22 +30,34 @@ _PROCESSES = f"{platform.node()}-{_CONTAINER}"
 
 
 def check_outputs(
-    outputs: Mapping[str, Iterable[str]], inputs: Mapping[str, Iterable[str | None]]
+    outputs: Mapping[str, Iterable[str]],
+    inputs: Mapping[str, Iterable[str | None]],
 ) -> None:
-    """Check that files can be written without replacing what is read.
+    """Check that files can be written without replacing what is read, or one another.
 
     Args:
         outputs: The files to write, by the caller's name for them.
         inputs: The files to read, by the caller's name for them; None and "" are ignored.
 
     Raises:
-        InputError: If a file is both, by whatever name or link, or an output is a folder.
+        InputError: If a file is both, by whatever name or link, or two outputs, or an output is a
+            folder or has the name of a compressed file.
     """
+    written: dict[str, str] = {}
     read = {_identity(path): name for name, paths in inputs.items() for path in paths if path}
     for argument, paths in outputs.items():
         for path in paths:
             if os.path.isdir(path):
                 raise InputError(f"`{argument}`: {path} is a folder; name a file")
+            if split_compression(path)[1]:
+                raise InputError(f"`{argument}`={path}: would not be compressed; name a plain file")
+            place = path if is_remote(path) else os.path.realpath(path)
+            if place in written:
+                raise InputError(
+                    f"`{argument}`: {path} is also written, as `{written[place]}` or next to it; "
+                    "choose another name"
+                )
+            written[place] = argument
             if also := read.get(_identity(path)):
                 raise InputError(
                     f"`{argument}`: {path} is also read, as `{also}`; choose another name"

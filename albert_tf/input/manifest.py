@@ -7,7 +7,6 @@ draw the masks of files without masks.
 from __future__ import annotations
 
 import dataclasses
-import glob
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,8 +120,16 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 
 
 def manifest_file(output: str) -> str:
-    """`d/a.tfrecord`, or a shard such as `d/a.tfrecord-00000-of-00008` -> `d/a.manifest.json`."""
-    return os.path.splitext(_SHARD.sub("", output))[0] + ".manifest.json"
+    """`d/a.tfrecord`, or a shard such as `d/a.tfrecord-00000-of-00008` -> `d/a.manifest.json`.
+
+    Names with other endings stay whole, so that `d/a.train` and `d/a.eval` have one each.
+    """
+    return without_shard(output).removesuffix(".tfrecord") + ".manifest.json"
+
+
+def without_shard(path: str) -> str:
+    """`d/a.tfrecord-00000-of-00008` -> `d/a.tfrecord`."""
+    return _SHARD.sub("", path)
 
 
 def record_files(patterns: Iterable[str], argument: str) -> list[str]:
@@ -161,7 +168,7 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
     for folder in sorted({os.path.dirname(path) for path in records}):
         names = {os.path.basename(path) for path in records if os.path.dirname(path) == folder}
         expected = {os.path.basename(manifest_file(name)) for name in names}
-        for path in files.matches(os.path.join(glob.escape(folder), "*.manifest.json")):
+        for path in files.files_in(folder, "*.manifest.json"):
             try:
                 manifest = read_manifest(path)
             except InputError:

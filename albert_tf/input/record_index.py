@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import hashlib
 import json
 import logging
@@ -234,7 +233,7 @@ def fingerprint(path: str, index: FileIndex) -> str:
 def _read_indexes(folder: str) -> dict[str, FileIndex]:
     """Return the indexes that were written in a folder, by name of the TFRecord file."""
     found: dict[str, FileIndex] = {}
-    for path in files.matches(os.path.join(glob.escape(folder), "*.index.json")):
+    for path in files.files_in(folder, "*.index.json"):
         # A damaged file, or one that has nothing to do with TFRecords, is as good as none.
         with contextlib.suppress(InputError):
             content = read_json(path, _Indexes)

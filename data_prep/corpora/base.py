@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from data_prep.text_units import SIDE_ENDINGS
 
 # The counts are written to the journal after each unit.
 MAX_TEMPLATE_NAMES = 500
@@ -159,7 +160,8 @@ class CorpusFormat(NamedTuple):
         needs_input: whether the format reads `input_file` at all.
         has_sentences: whether every paragraph already is a sentence.
         unique_paragraphs: whether paragraphs that occurred before, in any unit, are left out.
-        ending: ending of the files that are read when a folder is named; "" for all files.
+        ending: ending or endings of the files that are read when a folder is named; "" if `units`
+            takes folders itself.
     """
 
     units: Callable[[Sequence[str], ReaderOptions], Iterator[Any]]
@@ -167,7 +169,7 @@ class CorpusFormat(NamedTuple):
     needs_input: bool = True
     has_sentences: bool = False
     unique_paragraphs: bool = False
-    ending: str = ""
+    ending: str | tuple[str, ...] = ""
 
 
 def names_in(table: str) -> frozenset[str]:
@@ -175,14 +177,46 @@ def names_in(table: str) -> frozenset[str]:
     return frozenset(filter(None, table.replace("\n", "|").split("|")))
 
 
-def find_files(patterns: Sequence[str]) -> list[str]:
-    """Return the files that match some globs, for a format that does not read folders.
+def expand_folders(
+    patterns: Sequence[str], ending: str | tuple[str, ...], argument: str
+) -> list[str]:
+    """Return the files that match some globs, and those at any depth in folders, sorted.
+
+    Args:
+        patterns: files, globs or folders.
+        ending: ending or endings of the files to read in folders. Folders without such a file are
+            returned themselves, as all are if it is "".
+        argument: the caller's name of `patterns`, for errors.
 
     Raises:
-        InputError: If a pattern matches nothing, or a folder.
+        InputError: If a pattern matches nothing.
     """
-    found = files.expand_globs(patterns, "input_file")
-    for path in found:
-        if os.path.isdir(path):
+    found: set[str] = set()
+    for path in files.expand_globs(patterns, argument, SIDE_ENDINGS):
+        # Asking a server takes a while, and a name tells nearly always.
+        is_file = (files.is_remote(path) and path.endswith(ending)) or not files.is_folder(path)
+        below = [] if is_file or not ending else files.files_below(path, ending)
+        found.update([file for file in below if not file.endswith(SIDE_ENDINGS)] or [path])
+    return sorted(found)
+
+
+def find_files(
+    patterns: Sequence[str], ending: str | tuple[str, ...] = "", what: str = ""
+) -> list[str]:
+    """Return the files that match some globs, or are in folders.
+
+    Args:
+        patterns, ending: as of `expand_folders`.
+        what: what the files in folders are called, if not by their ending.
+
+    Raises:
+        InputError: If a pattern matches nothing, or a folder without such files.
+    """
+    found = expand_folders(patterns, ending, "input_file")
+    for path in filter(os.path.isdir, found):
+        if not ending:
             raise InputError(f"`input_file`={path}: is a folder; name the files in it")
+        if not what:
+            raise InputError(f"`input_file`: no file matches '{path}/**/*{ending}'")
+        raise InputError(f"`input_file`={path}: the folder contains no {what}")
     return found

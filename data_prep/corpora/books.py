@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from albert_tf import files
-from albert_tf.errors import InputError
-from data_prep.corpora.base import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
 from data_prep.text_units import stripped
 
 # Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***", in older files
@@ -41,16 +38,9 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
         options: unused.
 
     Raises:
-        InputError: If a pattern matches nothing, or a folder.
+        InputError: If a pattern matches nothing, or a folder without such files.
     """
-    patterns = [
-        os.path.join(glob.escape(pattern), "*.txt") if os.path.isdir(pattern) else pattern
-        for pattern in patterns
-    ]
-    for path in files.expand_globs(patterns, "input_file"):
-        if os.path.isdir(path):
-            raise InputError(f"`input_file`={path}: is a folder; name it alone, or its files")
-        yield path
+    yield from find_files(patterns, ".txt")
 
 
 def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:

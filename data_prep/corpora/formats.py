@@ -36,8 +36,10 @@ CORPUS_FORMATS: dict[str, CorpusFormat] = {
     "books": CorpusFormat(books.units, books.documents, ending=".txt"),
     "text": CorpusFormat(text.units, text.documents, has_sentences=True),
     "wikitext": CorpusFormat(wikitext_sets.units, wikitext_sets.documents),
-    "table": CorpusFormat(table.units, table.documents),
-    "reading_sets": CorpusFormat(reading_sets.units, reading_sets.documents),
+    "table": CorpusFormat(table.units, table.documents, ending=table.ENDINGS),
+    "reading_sets": CorpusFormat(
+        reading_sets.units, reading_sets.documents, ending=reading_sets.ENDINGS
+    ),
     "package_docs": CorpusFormat(
         package_docs.units, package_docs.documents, needs_input=False, unique_paragraphs=True
     ),

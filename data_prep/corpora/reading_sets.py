@@ -16,10 +16,10 @@ from typing import Any
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.files import converted, parse_json
-from data_prep.corpora.base import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
 from data_prep.corpora.table import one_line, paragraphs
 
-_ENDINGS = (".txt", ".json")
+ENDINGS = (".txt", ".json")
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str, ...]]:
@@ -32,13 +32,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str
     Raises:
         InputError: If a pattern matches nothing, or a folder contains no such file.
     """
-    paths: set[str] = set()
-    for path in files.expand_globs(patterns, "input_file"):
-        found = _files_below(path) if os.path.isdir(path) else [path]
-        if not found:
-            raise InputError(f"`input_file`={path}: the folder contains no .txt or .json file")
-        paths.update(found)
-    yield tuple(sorted(paths))
+    yield tuple(find_files(patterns, ENDINGS, ".txt or .json file"))
 
 
 def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
@@ -68,16 +62,6 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
                 names[name] += 1  # articles may have no title, or the same
                 key = f"{name}#{names[name]}" if names[name] > 1 else ""
                 yield Document(one_line(name), one_line(source), found, key)
-
-
-def _files_below(folder: str) -> list[str]:
-    """Return the files below a folder, except hidden ones (of archives created on a Mac)."""
-    return [
-        os.path.join(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(_ENDINGS) and not name.startswith(".")
-    ]
 
 
 def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora.base import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
 from data_prep.text_units import stripped
 
 _MAX_LINE_BYTES = 64 << 20  # of JSON
@@ -73,10 +73,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit
         InputError: If a pattern matches nothing, an ending is unknown, or a Parquet file is damaged
             or lacks a column.
     """
-    paths: set[str] = set()
-    for path in files.expand_globs(patterns, "input_file"):
-        paths.update(_files_in(path) if os.path.isdir(path) else [path])
-    for path in sorted(paths):
+    for path in find_files(patterns, ENDINGS, f"table ({', '.join(ENDINGS)})"):
         yield from _table_type(path).units(path, options)
 
 
@@ -130,27 +127,12 @@ def one_line(name: str) -> str:
     return " ".join(name.split())
 
 
-def _files_in(folder: str) -> list[str]:
-    names = [name for name in os.listdir(folder) if name.endswith(tuple(_endings()))]
-    if not names:
-        raise InputError(
-            f"`input_file`={folder}: the folder contains no table ({', '.join(_endings())})"
-        )
-    return [os.path.join(folder, name) for name in names]
-
-
-def _endings() -> list[str]:
-    return [
-        kind + compression for kind, row in TABLE_TYPES.items() for compression in row.compressions
-    ]
-
-
 def _table_type(path: str) -> TableType:
     """Return the type of a table."""
     name, compression = files.split_compression(path)
     ending = os.path.splitext(name)[1]
     if ending not in TABLE_TYPES or compression not in TABLE_TYPES[ending].compressions:
-        raise InputError(f"`input_file`={path}: the ending must be one of {', '.join(_endings())}")
+        raise InputError(f"`input_file`={path}: the ending must be one of {', '.join(ENDINGS)}")
     return TABLE_TYPES[ending]
 
 
@@ -327,3 +309,6 @@ TABLE_TYPES: dict[str, TableType] = {
     # Quotation marks have no special meaning in TSV: many tables contain unpaired ones.
     ".tsv": TableType(_whole_file, functools.partial(_csv_rows, delimiter="\t", quoted=False)),
 }
+ENDINGS = tuple(
+    kind + compression for kind, row in TABLE_TYPES.items() for compression in row.compressions
+)

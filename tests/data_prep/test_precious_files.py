@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.input.manifest import find_manifests
 from data_prep import hidden_folder, train_vocabulary
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
@@ -149,4 +151,68 @@ def test_unfinished_work_on_remote_files_is_private(tmp_path, monkeypatch):
     private.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="`work_dir`: .* is a link"):
         hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
-    assert hidden_folder.hidden_folder("gs://a/t", "/w") == "/w/.t.work"
+    shared = {hidden_folder.hidden_folder(f"{n}/train.txt", "/w") for n in ("de", "./de", "fr")}
+    assert len(shared) == 2
+    assert {os.path.dirname(folder) for folder in shared} == {"/w"}
+
+
+def test_files_next_to_two_outputs_never_collide(options, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    held_out = {"eval_fraction": 0.3, "random_seed": 1}
+    corpus = ExtractionOptions(format="text", input_file=("text.txt",), output_file="x", **held_out)
+
+    def extracted(output: str, held_out: str | None) -> None:
+        extract(dataclasses.replace(corpus, output_file=output, eval_output_file=held_out))
+
+    extracted("de.train", "de.eval")
+    for name in ("de.train", "de.eval"):
+        documents = pathlib.Path(name).read_text().split("\n\n")
+        assert pathlib.Path(f"{name}.sources.tsv").read_text().count("\n") == len(documents)
+    assert pathlib.Path("de.train.corpus.json").exists()
+    for output, other in (("m", "m.corpus.json"), ("m", "m.sources.tsv"), ("m.sources.tsv", "m")):
+        with pytest.raises(InputError, match="is also written, as `output_file` or next to it"):
+            extracted(output, other)
+    extracted("fr.txt", "fr-eval.txt")
+    with pytest.raises(InputError, match="have the names of those of fr.txt; choose another name"):
+        extracted("fr", "fr-eval.txt")
+
+    def made(output: str) -> dict:
+        return create_pretraining_data(dataclasses.replace(options, output_file=(output,)))
+
+    def found() -> dict[str, int]:
+        manifests = find_manifests(["wiki.train"])
+        return {path: manifest["settings"]["dupe_factor"] for path, manifest in manifests.items()}
+
+    made("wiki.train")
+    assert made("wiki.eval")["files"].keys() == {"wiki.eval"}
+    assert found() == {"wiki.train.manifest.json": 2}
+    # As an earlier revision called it.
+    os.rename("wiki.train.manifest.json", "wiki.manifest.json")
+    for _ in range(2):
+        made("wiki.train")
+        assert found() == {"wiki.manifest.json": 2}
+    options = dataclasses.replace(options, dupe_factor=1)
+    made("wiki.train")
+    assert found() == {"wiki.train.manifest.json": 1}
+    made("zh")
+    with pytest.raises(InputError, match=r"zh.manifest.json is the manifest of zh; choose another"):
+        made("zh.tfrecord")
+    with pytest.raises(InputError, match=r"zh.tfrecord.gz: would not be compressed"):
+        made("zh.tfrecord.gz")
+
+
+def test_an_output_may_be_in_the_folder_that_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.jsonl", "b/c.jsonl", ".d.jsonl", "b/.e/f.jsonl", "x.txt", "b/y.txt"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"text": f"This is {name}."}) + "\n")
+    (tmp_path / "in" / ".#lock.txt").symlink_to("nowhere")
+    for format, names in (("table", ["a", "c"]), ("books", ["x", "y"])):
+        for _ in range(2):
+            options = ExtractionOptions(
+                format=format, input_file=("in/",), output_file="./in/out.txt"
+            )
+            inputs = extract(options)["inputs"]
+            assert sorted(pathlib.Path(path).stem for path in inputs) == names
+        (tmp_path / "in" / "out.txt").unlink()

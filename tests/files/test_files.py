@@ -118,9 +118,11 @@ def test_a_name_that_exists_is_no_pattern(tmp_path, monkeypatch, root):
         monkeypatch.setattr(type(memory), "store", {})
         monkeypatch.setattr(type(memory), "pseudo_dirs", [""])
         folder = "memory://folder"
-    names = ["x[1].txt", "x1.txt", "a,b.txt", "c, d,e.txt", "what?.txt", "whats.txt", "*.txt"]
+    names = ["d/e/f/y.txt", "d/y.txt", "d/.h/y.txt", "d/e/.y.txt"]
+    names += ["x[1].txt", "x1.txt", "a,b.txt", "c, d,e.txt", "what?.txt", "whats.txt", "*.txt"]
     for name in names:
         if root == "local":
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).touch()
         else:
             memory.pipe(f"{folder}/{name}", b"x")
@@ -131,6 +133,9 @@ def test_a_name_that_exists_is_no_pattern(tmp_path, monkeypatch, root):
         return [path.removeprefix(f"{folder}/") for path in expand_globs(patterns, "input_file")]
 
     assert found(["x[1].txt"]) == ["x[1].txt"]
+    assert found(["**/y.txt"]) == found(["d/**/*.txt"]) == found(["d/**"])
+    assert found(["d/**"]) == ["d/e/f/y.txt", "d/y.txt"]
+    assert found(["d/.h/*"]) == ["d/.h/y.txt"]
     assert found(["what?.txt"]) == ["what?.txt"]
     assert found(["*.txt"]) == ["*.txt"]
     assert found(["x[0-9].txt"]) == ["x1.txt"]
