@@ -113,7 +113,7 @@ class WithPaths:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a dataclass
             kind = _metadata(type(self), field.name, "path") or field.name.endswith(_PATHS)
             value = getattr(self, field.name)
-            if not kind or not value:
+            if not kind or not value or isinstance(value, bool):
                 continue
             is_list = isinstance(value, tuple)
             paths = [

@@ -45,6 +45,8 @@ def run(options: PretrainingDataOptions) -> None:
     _print_unknown(manifest)
     if manifest["skipped_lines"]:
         print(f"skipped {counted(manifest['skipped_lines'], 'line')} of more than a megabyte")
+    if skipped := len(manifest.get("skipped_files", ())):
+        print(f"left out {counted(skipped, 'file')} that cannot be read")
     for file, examples in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
         print(f"{file}: {counted(examples, 'example')}")
     if len(manifest["files"]) > _MAX_LISTED_FILES:

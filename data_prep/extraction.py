@@ -127,7 +127,11 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         and not options.max_megabytes,
         has_store=bool(options.near_duplicates),
     )
-    values = vars(options) | {"templates": own_templates, "file_names": distinct_names(inputs)}
+    values = vars(options) | {
+        "bad_files": [],
+        "templates": own_templates,
+        "file_names": distinct_names(inputs),
+    }
     names = [field.name for field in dataclasses.fields(ReaderOptions)]
     reader_options = ReaderOptions(**{name: values[name] for name in names})
     job = _Job(options, reader_options, sources, formats)
@@ -138,8 +142,10 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
             extraction.write_all()
         return extraction.finish(inputs)
     except InputError:
-        work.close()
-        work.remove()  # the same input would fail again
+        if not work.state:  # otherwise, a later run can use what is finished
+            work.close()
+            work.remove()
+        work.release()
         raise
     except BaseException:
         work.release()
@@ -225,6 +231,8 @@ class _Extraction:
                 done = self._counts.input_bytes if is_size_known else self._counts.characters
                 documents = (work.store or work.outputs[0]).written["documents"]
                 progress.update(done / 1e6, f"{documents:,} documents" if documents else "")
+            if bad_files := self._job.reader_options.bad_files:
+                self._counts.left_out["files that cannot be read"] = len(bad_files)
             with work.writing():
                 if work.store:
                     self._write_distinct(work.store, write)
@@ -233,6 +241,7 @@ class _Extraction:
             self._left_out_bytes = sample.left_out_bytes if sample else 0
         for output in work.outputs:
             if not output.written["documents"]:
+                work.state = {}  # the same input would fail again
                 raise InputError(_why_empty(output.path, options, self._counts))
         with work.writing():
             work.save(self._state(units_done) | {"done": True})
@@ -301,9 +310,13 @@ def summary_file(output_file: str) -> str:
 def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:
     """Yield (index of the source, unit) for all units."""
     argument = "input_file" if job.options.format else "source"
-    for number, (source, format) in enumerate(zip(job.sources, job.formats, strict=True)):
-        with arguments_renamed(input_file=argument):
-            for unit in format.units(source.patterns, job.reader_options):
+    sources = zip(job.sources, job.formats, strict=True)
+    with arguments_renamed(input_file=argument):
+        found = [format.units(source.patterns, job.reader_options) for source, format in sources]
+        # The first unit of each source, so that all files are checked before the work begins.
+        first = [list(itertools.islice(units, 1)) for units in found]
+        for number, units in enumerate(found):
+            for unit in itertools.chain(first[number], units):
                 yield number, unit
 
 

@@ -6,6 +6,7 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
+from data_prep.bad_files import SKIP_BAD_FILES_HELP
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
@@ -60,6 +61,7 @@ class ExtractionOptions(WithPaths):
         "for the standard library; default: all installed packages.",
         path="any",
     )
+    skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP, group="Data")
     eval_output_file: str | None = option(
         None, "Text file for held-out documents.", group="Output", common=True, path="file"
     )

@@ -27,7 +27,10 @@ from albert_tf.locks import lock_folder
 logger = logging.getLogger(__name__)
 
 # Options that affect where and how fast the work is done, but not its result.
-_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"}
+_WITHOUT_EFFECT = {
+    *("num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"),
+    "skip_bad_files",  # skipped files are not among the input
+}
 
 _MARKER = "fingerprint"
 _NO_RUN = "0" * 64

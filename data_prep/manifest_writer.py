@@ -22,6 +22,7 @@ from albert_tf.tokenizers.unknown import NOTABLE_SHARE
 from data_prep.example_maker import UNKNOWN_CHARACTER
 from data_prep.hidden_folder import tool_versions
 from data_prep.plan import Plan
+from data_prep.text_units import text_files
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ def build_manifest(
         "documents": counts["documents"],
         "sentences": counts["sentences"],
         "skipped_lines": counts["skipped_lines"],
+        "skipped_files": sorted(set(text_files(options.input_file)) - set(plan.paths)),
         "tokens": counts["tokens"],
         **_unknown(plan, counts, unit_counts),
         "examples": examples,

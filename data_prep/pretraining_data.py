@@ -27,6 +27,7 @@ from albert_tf.input.manifest import (
 )
 from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
+from data_prep.bad_files import readable
 from data_prep.example_maker import load_tokenizer, masking_of
 from data_prep.manifest_writer import (
     build_manifest,
@@ -80,6 +81,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     for path in outputs:
         files.make_folder(os.path.dirname(path), "output_file")
     tokenizer = load_tokenizer(options)
+    paths = readable(paths, files.check_utf8, options.skip_bad_files, [])
     plan = make_plan(options, paths, tokenizer)
     if manifest := finished_manifest(plan):
         return manifest

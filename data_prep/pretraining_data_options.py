@@ -7,6 +7,7 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
+from data_prep.bad_files import SKIP_BAD_FILES_HELP
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
@@ -108,6 +109,7 @@ class PretrainingDataOptions(WithPaths):
         group="Masking",
         common=True,
     )
+    skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP, group="Data")
     chinese_ref_file: tuple[str, ...] = option(
         (),
         "Mask whole Chinese words as files of Hugging Face's run_chinese_ref.py say: one for each "

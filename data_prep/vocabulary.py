@@ -16,6 +16,7 @@ from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
 from data_prep.accents import accent_loss
+from data_prep.bad_files import SKIP_BAD_FILES_HELP, readable
 from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
@@ -61,6 +62,7 @@ class VocabularyOptions(WithPaths):
         minimum=0,
         group="Data",
     )
+    skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP)
     random_seed: int = seed_option(12345, "Seed of the sample of sentences.")
     num_processes: int = option(
         0,
@@ -115,6 +117,7 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     record = os.path.join(folder, CONFIG_FILE)
     files.check_outputs({"output_prefix": [*outputs, record]}, {"input_file": paths})
     files.make_folder(folder, "output_prefix")
+    paths = readable(paths, files.check_utf8, options.skip_bad_files, [])
     sentences = sample_sentences(paths, options.input_sentence_size, options.random_seed, options)
     normalization = _normalization(options, vocabulary_type, sentences)
     _check_symbols(options, vocabulary_type, normalization)

@@ -6,6 +6,7 @@ read only, `hf://datasets/org/name/file` and `https://host/file`.
 
 from albert_tf.files.compression import (
     COMPRESSED_ENDINGS,
+    check_utf8,
     not_utf8,
     open_decompressed,
     read_lines,

@@ -7,6 +7,7 @@ the middle of one.
 from __future__ import annotations
 
 import bz2
+import codecs
 import contextlib
 import gzip
 import io
@@ -108,6 +109,21 @@ def read_lines(path: str) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise not_utf8(path, number, error) from None
             yield text.rstrip("\r\n")
+
+
+def check_utf8(path: str) -> None:
+    """Read a text file, which may be compressed; much faster than `read_lines`.
+
+    Raises:
+        InputError: As of `read_lines`.
+    """
+    try:
+        with open_decompressed(path) as file:
+            for _ in codecs.iterdecode(iter(lambda: file.read(1 << 20), b""), "utf-8"):
+                pass
+    except UnicodeDecodeError:
+        for _ in read_lines(path):  # names the line
+            pass
 
 
 def not_utf8(path: str, number: int, error: UnicodeDecodeError) -> InputError:

@@ -10,6 +10,9 @@ from albert_tf.errors import InputError
 from albert_tf.files.reading import exists, open_file
 from albert_tf.files.remote import is_remote
 
+# Of a column; otherwise, all of it that a row group has is loaded at once.
+_BUFFER_BYTES = 1 << 20
+
 
 @contextlib.contextmanager
 def open_parquet(path: str) -> Iterator[Any]:
@@ -26,7 +29,10 @@ def open_parquet(path: str) -> Iterator[Any]:
     if not exists(path):
         raise InputError(f"{path}: no such file")
     try:
-        with open_file(path, "rb") as file, parquet.ParquetFile(file) as table:
+        with (
+            open_file(path, "rb") as file,
+            parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table,
+        ):
             yield table
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if is_remote(path) and type(error) is OSError:

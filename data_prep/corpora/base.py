@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from data_prep.bad_files import readable
 from data_prep.text_units import SIDE_ENDINGS
 
 # The counts are written to the journal after each unit.
@@ -128,6 +129,7 @@ class ReaderOptions:
     """The fields of `ExtractionOptions` that readers use, under the same names.
 
     Attributes:
+        bad_files: those that have been skipped so far, in this process.
         file_names: names of files of which another one has the base name.
     """
 
@@ -139,11 +141,17 @@ class ReaderOptions:
     document_sentences: int = 0
     package_list: str | None = None
     templates: str = ""
+    skip_bad_files: bool = False
+    bad_files: list[str] = dataclasses.field(default_factory=list)
     file_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def file_name(self, path: str) -> str:
         """Return a name of a file that no other input file has, wherever they are stored."""
         return self.file_names.get(path, os.path.basename(path))
+
+    def readable(self, paths: Iterable[str], check: Callable[[str], object]) -> list[str]:
+        """Return the files that can be read, see `bad_files.readable`."""
+        return readable(paths, check, self.skip_bad_files, self.bad_files)
 
 
 class CorpusFormat(NamedTuple):
@@ -154,7 +162,8 @@ class CorpusFormat(NamedTuple):
 
     Attributes:
         units: `units(patterns, options)` quickly finds the units of some files or globs, in an
-            order that depends on the files only. Raises `InputError` about `input_file`.
+            order that depends on the files only. Raises `InputError` about `input_file`, before
+            the first unit where possible.
         documents: `documents(unit, options, counts)` yields the documents of a unit and adds what
             it reads to `counts`.
         needs_input: whether the format reads `input_file` at all.

@@ -40,7 +40,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
     Raises:
         InputError: If a pattern matches nothing, or a folder without such files.
     """
-    yield from find_files(patterns, ".txt")
+    yield from options.readable(find_files(patterns, ".txt"), files.check_utf8)
 
 
 def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:

@@ -32,7 +32,8 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str
     Raises:
         InputError: If a pattern matches nothing, or a folder contains no such file.
     """
-    yield tuple(find_files(patterns, ENDINGS, ".txt or .json file"))
+    found = find_files(patterns, ENDINGS, ".txt or .json file")
+    yield tuple(options.readable(found, lambda path: list(_passages(path))))
 
 
 def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> Iterator[Document]:

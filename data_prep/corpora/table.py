@@ -1,17 +1,19 @@
 """Tables with a text in each row, as published by dataset hubs: Parquet, JSON lines, CSV, TSV.
 
 A row is a document and its lines are the paragraphs; where a row is only a sentence, a number of
-rows can be taken as a document. Parquet is read by row groups, which several processes can share;
-other tables are read as streams, so none has to fit into memory.
+rows can be taken as a document. Tables are read as streams, which this process cuts into units of
+some megabytes, so none has to fit into memory and all processes share a large one.
 """
 
 from __future__ import annotations
 
 import codecs
+import collections
 import contextlib
 import csv
 import functools
 import io
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,46 +22,50 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
-from data_prep.text_units import stripped
+from data_prep.text_units import TEXT_PER_COMPRESSED, stripped
 
+_UNIT_CHARACTERS = 2 << 20
 _MAX_LINE_BYTES = 64 << 20  # of JSON
-_BLOCK_BYTES = 8 << 20  # of a CSV file read at once; no row may be longer
-_ROWS_AT_ONCE = 1000
+_BLOCK_BYTES = 8 << 20  # of a row of a CSV file
+_MAX_ROWS = 10_000  # of Parquet at once
 # JSON rows may omit an empty column; if so many rows do, the column does not exist.
 _MAX_ROWS_WITHOUT_COLUMN = 1000
 
-# Text and title as found in the table; None for a row that cannot be parsed.
-Row = tuple[Any, Any] | None
+# Text and title as found in the table, or a line of JSON; None for a row that cannot be parsed.
+Row = tuple[Any, Any] | bytes | None
+_GROUP_END = b""  # instead of a row: a document does not continue in the next row group
 
 
 class TableUnit(NamedTuple):
-    """A part of a table: one row group of a Parquet file, or a whole other file.
+    """A part of a table.
 
     Attributes:
         path: the file.
         row_group: index of the row group of a Parquet file.
         first_row: number of rows before this part.
-        bytes: size of this part in the file.
+        bytes: size of this part in the file, an estimate.
+        rows: its rows.
     """
 
     path: str
     row_group: int
     first_row: int
     bytes: int
+    rows: tuple[Row, ...]
 
 
 class TableType(NamedTuple):
     """A type of table, identified by the ending of a file.
 
     Attributes:
-        units: `units(path, options)` returns the parts of a file.
-        rows: `rows(unit, options, counts)` yields the rows of a part.
+        rows: `rows(path, options)` yields the rows of a file.
         compressions: endings that may follow that of the type.
+        checked_rows: how many rows tell whether the file can be read; None: all.
     """
 
-    units: Callable[[str, ReaderOptions], Iterable[TableUnit]]
-    rows: Callable[[TableUnit, ReaderOptions, Counts], Iterator[Row]]
+    rows: Callable[[str, ReaderOptions], Iterator[Row]]
     compressions: tuple[str, ...] = ("", *files.COMPRESSED_ENDINGS)
+    checked_rows: int | None = None
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit]:
@@ -70,11 +76,41 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit
         options: `text_column` and `title_column` name the columns.
 
     Raises:
-        InputError: If a pattern matches nothing, an ending is unknown, or a Parquet file is damaged
-            or lacks a column.
+        InputError: If a pattern matches nothing, an ending is unknown, or a file is damaged or
+            lacks a column.
     """
-    for path in find_files(patterns, ENDINGS, f"table ({', '.join(ENDINGS)})"):
-        yield from _table_type(path).units(path, options)
+    paths = find_files(patterns, ENDINGS, f"table ({', '.join(ENDINGS)})")
+
+    def check(path: str) -> None:
+        type = _table_type(path)
+        limit = None if files.split_compression(path)[1] else type.checked_rows
+        collections.deque(itertools.islice(_rows_of(path, options), limit), maxlen=0)
+
+    for path in options.readable(paths, check):
+        yield from _units_of(path, options)
+
+
+def _units_of(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
+    left = files.size(path)
+    is_packed = files.split_compression(path)[1] or path.endswith(".parquet")
+    rows: list[Row] = []
+    characters = first = group = 0
+    for row in _rows_of(path, options):
+        if row != _GROUP_END:
+            rows.append(row)
+            characters += len((row if isinstance(row, bytes) else row and row[0]) or "")
+        if characters >= _UNIT_CHARACTERS or row == _GROUP_END:
+            size = min(characters // (TEXT_PER_COMPRESSED if is_packed else 1), left)
+            yield TableUnit(path, group, first, size, tuple(rows))
+            left, first, rows, characters = left - size, first + len(rows), [], 0
+            group += row == _GROUP_END
+    yield TableUnit(path, group, first, left, tuple(rows))
+
+
+def _rows_of(path: str, options: ReaderOptions) -> Iterator[Row]:
+    type = _table_type(path)
+    with _parser_errors(path):
+        yield from type.rows(path, options)
 
 
 def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
@@ -91,28 +127,31 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
     """
     counts.input_bytes += unit.bytes
     source = options.file_name(unit.path)
-    rows = _table_type(unit.path).rows(unit, options, counts)
     name, key, joined = "", "", 0
     collected: list[str] = []
-    with _parser_errors(unit.path):
-        for number, row in enumerate(rows, start=unit.first_row + 1):
-            text, title = row or (False, None)
-            if not (text is None or isinstance(text, str)):
-                counts.skipped += 1
-                continue
-            found = paragraphs(text or "")
-            if not found:
-                counts.left_out["rows without text"] += 1
-                continue
-            counts.characters += sum(map(len, found))
-            if not collected:
-                key = f"{source}:{number}"  # titles may repeat
-                name = one_line(str(title)) if title is not None else ""
-            collected += found
-            joined += 1
-            if joined >= options.document_sentences:
-                yield Document(name or key, source, collected, key)
-                collected, joined = [], 0
+    for number, row in enumerate(unit.rows, start=unit.first_row + 1):
+        if isinstance(row, bytes):
+            values = _json_object(row)
+            row = None
+            if values is not None:
+                row = values.get(options.text_column), values.get(options.title_column or "")
+        text, title = row or (False, None)
+        if not (text is None or isinstance(text, str)):
+            counts.skipped += 1
+            continue
+        found = paragraphs(text or "")
+        if not found:
+            counts.left_out["rows without text"] += 1
+            continue
+        counts.characters += sum(map(len, found))
+        if not collected:
+            key = f"{source}:{number}"  # titles may repeat
+            name = one_line(str(title)) if title is not None else ""
+        collected += found
+        joined += 1
+        if joined >= options.document_sentences:
+            yield Document(name or key, source, collected, key)
+            collected, joined = [], 0
     if collected:
         yield Document(name or key, source, collected, key)
 
@@ -164,12 +203,10 @@ def _parser_errors(path: str) -> Iterator[None]:
         if files.is_remote(path) and type(error) is OSError:
             raise  # not the fault of the file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        if "straddling object" in reason:
-            reason = f"a row is longer than {_BLOCK_BYTES:,} bytes, or a quotation mark is unclosed"
         raise InputError(f"{path}: damaged, or not the type its ending says: {reason}") from None
 
 
-def _parquet_units(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
+def _parquet_rows(path: str, options: ReaderOptions) -> Iterator[Row]:
     from pyarrow import types
 
     with files.open_parquet(path) as table:
@@ -179,71 +216,60 @@ def _parquet_units(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
                 raise _missing_column(path, name, schema.names, options)
         type = schema.field(options.text_column).type
         value_type = type.value_type if types.is_dictionary(type) else type
-        if not (types.is_string(value_type) or types.is_large_string(value_type)):
+        # A column without a text may have no type.
+        if str(value_type) not in ("string", "large_string", "string_view", "null"):
             raise InputError(
                 f"`text_column`={options.text_column}: must contain text; in {path}, the type is "
                 f"{type}"
             )
-        numbers = range(table.num_row_groups)
-        rows = [table.metadata.row_group(number).num_rows for number in numbers]
-    # The metadata of columns have exact sizes, but asking a damaged file for them ends the process.
-    size, first_row = files.size(path), 0
-    for number, count in enumerate(rows):
-        yield TableUnit(path, number, first_row, size * count // max(sum(rows), 1))
-        first_row += count
+        # The metadata of columns have exact sizes, but asking a damaged file for them ends the
+        # process.
+        characters = files.size(path) * TEXT_PER_COMPRESSED
+        count = _UNIT_CHARACTERS * table.metadata.num_rows // max(characters, 1)
+        size = min(max(count, 1), _MAX_ROWS)
+        for group in range(table.num_row_groups):
+            if group:
+                yield _GROUP_END
+            for batch in table.iter_batches(
+                size, [group], columns=_columns(options), use_threads=False
+            ):
+                columns = [batch[name].to_pylist() for name in _columns(options)]
+                yield from zip(
+                    columns[0], columns[1] if columns[1:] else itertools.repeat(None), strict=False
+                )
 
 
-def _parquet_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
-    with files.open_parquet(unit.path) as table:
-        batches = table.iter_batches(
-            _ROWS_AT_ONCE, [unit.row_group], columns=_columns(options), use_threads=False
-        )
-        for batch in batches:
-            yield from _rows_of(batch, options)
-
-
-def _rows_of(batch, options: ReaderOptions) -> Iterator[Row]:
-    """Return the rows of an Arrow record batch."""
-    texts = batch[options.text_column].to_pylist()
-    titles = (
-        batch[options.title_column].to_pylist() if options.title_column else [None] * len(texts)
-    )
-    return zip(texts, titles, strict=True)
-
-
-def _json_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
-    """Yield the rows of JSON lines; None for a line that is not an object."""
+def _json_rows(path: str, options: ReaderOptions) -> Iterator[Row]:
+    """Yield the lines of a file of JSON lines, in which the columns occur."""
     missing = _columns(options)
     columns: dict[str, None] = {}
     good = bad = 0
-    with files.open_decompressed(unit.path) as file:
+    with files.open_decompressed(path) as file:
         while line := file.readline(_MAX_LINE_BYTES):
             if not line.strip():
                 continue
             if len(line) == _MAX_LINE_BYTES:
-                raise InputError(f"{unit.path}: a line is longer than {_MAX_LINE_BYTES:,} bytes")
-            row = _json_object(line)
-            if row is None:
-                bad += 1
-                if not good and line.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
-                    break  # an array; some of its lines may be objects
-                yield None
-                continue
-            good += 1
+                raise InputError(f"{path}: a line is longer than {_MAX_LINE_BYTES:,} bytes")
             if missing:
-                columns.update(dict.fromkeys(row))
-                missing = [name for name in missing if name not in row]
-                if missing and good >= _MAX_ROWS_WITHOUT_COLUMN:
-                    break
-            title = row.get(options.title_column) if options.title_column else None
-            yield row.get(options.text_column), title
+                row = _json_object(line)
+                if row is None:
+                    bad += 1
+                    if not good and line.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
+                        break  # an array; some of its lines may be objects
+                else:
+                    good += 1
+                    columns.update(dict.fromkeys(row))
+                    missing = [name for name in missing if name not in row]
+                    if missing and good >= _MAX_ROWS_WITHOUT_COLUMN:
+                        break
+            yield line
     if bad and not good:
         raise InputError(
-            f"{unit.path}: no line is a JSON object; a table has one object per line "
+            f"{path}: no line is a JSON object; a table has one object per line "
             "(jq -c '.[]' converts an array)"
         )
     if missing and good:
-        raise _missing_column(unit.path, missing[0], columns, options)
+        raise _missing_column(path, missing[0], columns, options)
 
 
 def _json_object(line: bytes) -> dict[str, Any] | None:
@@ -254,60 +280,44 @@ def _json_object(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _csv_rows(
-    unit: TableUnit, options: ReaderOptions, counts: Counts, delimiter: str, quoted: bool
-) -> Iterator[Row]:
-    """Yield the rows of a CSV or TSV file; count rows with a wrong number of cells."""
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
-    with files.open_decompressed(unit.path) as file:
-        # Columns beyond it are not found.
-        beginning = io.BytesIO(file.read(_BLOCK_BYTES))
-        header = io.TextIOWrapper(beginning, "utf-8-sig", newline="", errors="replace")
-        if quoted:
-            reader = csv.reader(header, delimiter=delimiter)
-        else:
-            reader = csv.reader(header, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-        columns = next(reader, [])
-    for name in _columns(options):
-        if name not in columns:
-            raise _missing_column(unit.path, name, columns, options)
-
-    def skip(row) -> str:
-        counts.skipped += 1
-        return "skip"
-
-    with files.open_decompressed(unit.path) as file:
-        batches = arrow_csv.open_csv(
-            file,
-            arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-            arrow_csv.ParseOptions(
-                delimiter=delimiter,
-                quote_char='"' if quoted else False,
-                newlines_in_values=quoted,
-                invalid_row_handler=skip,
-            ),
-            arrow_csv.ConvertOptions(
-                include_columns=_columns(options),
-                column_types=dict.fromkeys(_columns(options), pyarrow.string()),
-            ),
+def _csv_rows(path: str, options: ReaderOptions, delimiter: str, quoted: bool) -> Iterator[Row]:
+    """Yield the rows of a CSV or TSV file; None for one with a wrong number of cells."""
+    csv.field_size_limit(_BLOCK_BYTES)
+    number = line = 0
+    with files.open_decompressed(path) as file:
+        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        reader = csv.reader(
+            lines,
+            delimiter=delimiter,
+            quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+            strict=True,
         )
-        for batch in batches:
-            yield from _rows_of(batch, options)
-
-
-def _whole_file(path: str, options: ReaderOptions) -> Iterable[TableUnit]:
-    return [TableUnit(path, 0, 0, files.size(path))]
+        try:
+            columns = next(reader, [])
+            for name in _columns(options):
+                if name not in columns:
+                    raise _missing_column(path, name, columns, options)
+            chosen = [columns.index(name) for name in _columns(options)]
+            for row in reader:
+                number, line = number + bool(row), reader.line_num
+                if row and len(row) != len(columns):
+                    yield None
+                elif row:
+                    yield row[chosen[0]], row[chosen[1]] if chosen[1:] else None
+        except csv.Error as error:
+            raise InputError(
+                f"{path}: row {number + 1}, which begins in line {line + 1}: a row is longer than "
+                f"{_BLOCK_BYTES:,} bytes, or a quotation mark is unclosed or not doubled ({error})"
+            ) from None
 
 
 TABLE_TYPES: dict[str, TableType] = {
-    ".parquet": TableType(_parquet_units, _parquet_rows, compressions=("",)),
-    ".jsonl": TableType(_whole_file, _json_rows),
-    ".json": TableType(_whole_file, _json_rows),
-    ".csv": TableType(_whole_file, functools.partial(_csv_rows, delimiter=",", quoted=True)),
+    ".parquet": TableType(_parquet_rows, ("",), 1),
+    ".jsonl": TableType(_json_rows, checked_rows=_MAX_ROWS_WITHOUT_COLUMN),
+    ".json": TableType(_json_rows, checked_rows=_MAX_ROWS_WITHOUT_COLUMN),
+    ".csv": TableType(functools.partial(_csv_rows, delimiter=",", quoted=True)),
     # Quotation marks have no special meaning in TSV: many tables contain unpaired ones.
-    ".tsv": TableType(_whole_file, functools.partial(_csv_rows, delimiter="\t", quoted=False)),
+    ".tsv": TableType(functools.partial(_csv_rows, delimiter="\t", quoted=False)),
 }
 ENDINGS = tuple(
     kind + compression for kind, row in TABLE_TYPES.items() for compression in row.compressions

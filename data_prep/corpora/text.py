@@ -30,7 +30,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]
     Raises:
         InputError: If a pattern matches nothing, or a folder.
     """
-    for unit in byte_ranges(find_files(patterns)):
+    for unit in byte_ranges(options.readable(find_files(patterns), files.check_utf8)):
         yield from in_parts(unit, _UNIT_BYTES, options.document_sentences)
 
 

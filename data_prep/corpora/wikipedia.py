@@ -22,7 +22,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[DumpUnit]
     Raises:
         InputError: If a pattern matches nothing or a folder, or a file is not a dump.
     """
-    for path in find_files(patterns):
+    for path in options.readable(find_files(patterns), lambda path: next(split_dump(path), None)):
         yield from split_dump(path)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
 from data_prep.corpora.text import byte_ranges
@@ -36,7 +37,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]
     Raises:
         InputError: If a pattern matches nothing, or a folder.
     """
-    yield from byte_ranges(find_files(patterns))
+    yield from byte_ranges(options.readable(find_files(patterns), files.check_utf8))
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:

@@ -1,0 +1,120 @@
+"""One input file that cannot be read: refused before any work is done, or left out and counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import os
+import pathlib
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from albert_tf.errors import InputError
+from data_prep import extraction
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.vocabulary import VocabularyOptions, train_vocabulary
+from tests.data_prep.corpora.test_wikipedia import dump, page
+
+_SENTENCE = "This is a sentence that is good."
+
+
+def _parquet(path: pathlib.Path, values: list) -> None:
+    parquet.write_table(pyarrow.table({"text": values}), path)
+
+
+def _csv(end: str) -> str:
+    rows = (f'"{_SENTENCE} {number}",a' for number in range(9))
+    return "text,title\n" + "\n".join(rows) + end
+
+
+CASES = {  # format, name, good content, bad content, message
+    "text": ("text", "txt", _SENTENCE.encode(), b"caf\xe9\n", r"z\.txt: line 1 is not UTF-8"),
+    "gzip": (
+        "text", "txt.gz", gzip.compress(_SENTENCE.encode()),
+        gzip.compress(os.urandom(999).hex().encode())[:600], r"z\.txt\.gz: damaged or truncated",
+    ),
+    "books": ("books", "txt", _SENTENCE.encode(), b"good\n\xff", r"z\.txt: line 2 is not UTF-8"),
+    "wikitext": ("wikitext", "raw", f" = T = \n {_SENTENCE}\n".encode(), b" = T = \n\xc3",
+                 "line 2"),
+    "jsonl": ("table", "jsonl", json.dumps({"text": _SENTENCE}).encode(), b'{"a": 1}',
+              "no such column"),
+    "csv": ("table", "csv", _csv("\n").encode(), _csv('\n"a,b\n"c",d\n').encode(),
+            r"z\.csv: row 10, which begins in line 11: .* a quotation mark is unclosed"),
+    "csv, not UTF-8": ("table", "csv", _csv("\n").encode(), _csv("\n\xe9").encode("latin1"), "utf"),
+    "squad": ("reading_sets", "json", json.dumps({"article": _SENTENCE}).encode(), b"[]", "SQuAD"),
+    "wikipedia": ("wikipedia", "xml", dump([page("T", _SENTENCE)]), b"<html>", "not the XML of"),
+    "parquet": ("table", "parquet", [_SENTENCE], [1], r"z\.parquet, the type is int64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_bad_file_is_refused_early_or_left_out(tmp_path, monkeypatch, caplog, name):
+    format, ending, good, bad, message = CASES[name]
+    for folder, content in (("a", good), ("z", bad)):
+        path = tmp_path / f"{folder}.{ending}"
+        _parquet(path, content) if ending == "parquet" else path.write_bytes(content)
+    (tmp_path / "first.txt").write_text("This comes first.\n\nAnd this.")
+    pattern = str(tmp_path / f"?.{ending}")
+    options = ExtractionOptions(
+        source=(f"text:{tmp_path}/first.txt", f"{format}:{pattern}"), num_processes=1,
+        output_file=str(tmp_path / "out" / "out.txt"),
+    )  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(extraction, "_extract_unit", None)  # nothing has been done so far
+        with pytest.raises(InputError, match=message):
+            extraction.extract(options)
+    assert not list((tmp_path / "out").iterdir())
+    summary = extraction.extract(dataclasses.replace(options, skip_bad_files=True))
+    assert summary["left_out"]["files that cannot be read"] == 1
+    assert str(tmp_path / f"z.{ending}") in caplog.text
+    assert _SENTENCE in (tmp_path / "out" / "out.txt").read_text()
+    os.remove(tmp_path / f"a.{ending}")
+    with pytest.raises(InputError, match=message):  # no other file is left
+        extraction.extract(dataclasses.replace(options, skip_bad_files=True))
+
+
+@pytest.mark.integration
+def test_records_and_vocabularies(options, corpus, tmp_path):
+    (tmp_path / "z.txt").write_bytes(b"good\n\ncaf\xe9\n")
+    whole = create_pretraining_data(options)
+    both = dataclasses.replace(options, input_file=(str(corpus), str(tmp_path / "z.txt")))
+    with pytest.raises(InputError, match=r"z\.txt: line 3 is not UTF-8"):
+        create_pretraining_data(both)
+    vocabulary = VocabularyOptions(both.input_file, str(tmp_path / "v" / "v"), vocab_size=600)
+    with pytest.raises(InputError, match=r"z\.txt: line 3 is not UTF-8"):
+        train_vocabulary(vocabulary)
+    manifest = create_pretraining_data(dataclasses.replace(both, skip_bad_files=True))
+    assert manifest["skipped_files"] == [str(tmp_path / "z.txt")]
+    assert manifest["sha256"] == whole["sha256"]
+    train_vocabulary(dataclasses.replace(vocabulary, skip_bad_files=True))
+    assert (tmp_path / "v" / "v.model").exists()
+
+
+def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(_SENTENCE)
+    extract_unit, output = extraction._extract_unit, tmp_path / "out" / "out.txt"
+
+    def fail(task):
+        if "b.txt" in str(task):
+            raise InputError("b.txt: lost while the command ran")
+        return extract_unit(task)
+
+    options = ExtractionOptions(
+        format="books", input_file=(f"{tmp_path}/?.txt",), output_file=str(output), num_processes=1
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(extraction, "_extract_unit", fail)
+        with pytest.raises(InputError, match="lost"):
+            extraction.extract(options)
+    assert [path.name for path in output.parent.iterdir()] == [".out.txt.work"]
+    monkeypatch.setattr(
+        extraction,
+        "_extract_unit",
+        lambda task: extract_unit(task) if "b.txt" in str(task) else 1 / 0,
+    )
+    assert extraction.extract(options)["outputs"][str(output)]["documents"] == 2
