@@ -176,7 +176,7 @@ def _check_symbols(
 
 def _check_folder(folder: str, outputs: list[str], normalization: Normalization) -> None:
     """Raise InputError if the folder has another vocabulary, which is normalized otherwise."""
-    for path in files.matches(os.path.join(folder, "*")):
+    for path in files.files_in(folder, "*"):
         if path in outputs or not _may_be_vocabulary(path):
             continue
         try:

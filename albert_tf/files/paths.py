@@ -39,7 +39,7 @@ def normalized(path: str | os.PathLike[str]) -> str:
 
 
 def without_magic(path: str) -> str:
-    """Return a path for TensorFlow, which takes the names of what it loads for patterns.
+    """Return a path for TensorFlow and orbax, which take what they are given for a pattern.
 
     Args:
         path: a local folder or file. If its folder has a name that would be one, the path leads

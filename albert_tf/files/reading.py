@@ -24,10 +24,16 @@ def matches(pattern: str) -> list[str]:
     """Return what matches a pattern, sorted.
 
     `**` stands for folders of any depth, and at the end for all files in them. A pattern finds
-    hidden names only where it has a dot.
+    hidden names only where it has a dot. The names of folders that exist are no patterns.
     """
     if is_remote(pattern) and not glob.has_magic(pattern):
         return [pattern] if exists(pattern) else []
+    folder = os.path.dirname(pattern)
+    while glob.has_magic(folder):
+        if exists(folder):
+            pattern = glob.escape(folder) + pattern[len(folder) :]
+            break
+        folder = os.path.dirname(folder)
     is_whole = os.path.basename(pattern) == "**"
     if not is_remote(pattern):
         paths = glob.glob(pattern, recursive=True)

@@ -82,10 +82,10 @@ def member_options(options: Options) -> list[Options]:
 
 def _folders(name: str) -> list[str]:
     """Return the trained folders that a name or a glob stands for."""
+    if is_trained(name):
+        return [name]
     if not glob.has_magic(name):
-        if not is_trained(name):
-            raise InputError(f"`ensemble`={name}: no folder with a trained model")
-        return [name.rstrip("/")]
+        raise InputError(f"`ensemble`={name}: no folder with a trained model")
     # Next to several runs, `best` is a copy of one of them.
     found = [path for path in matches(name) if os.path.basename(path) != BEST_FOLDER]
     folders = [path for path in found if is_trained(path)]

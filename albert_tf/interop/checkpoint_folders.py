@@ -341,6 +341,12 @@ def check_engine(folder: str, engine: str, argument: str = "output_dir") -> None
         raise InputError(
             f"`{argument}`={folder}: checkpoints are kept in local folders and on gs://"
         )
+    # Orbax and tensorstore take some for patterns, and others for parts of an address.
+    if is_remote(folder) and (found := set(folder) & set("*?[#%")):
+        raise InputError(
+            f"`{argument}`={folder}: contains {min(found)}, with which checkpoints cannot be kept "
+            "on a server; choose a name without *, ?, [, # and %"
+        )
     for other in engines_in(folder):
         if other != engine:
             format = CHECKPOINT_FORMATS[engine].weights_format

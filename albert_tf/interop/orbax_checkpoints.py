@@ -31,6 +31,7 @@ from albert_tf.files import (
     read_text,
     rename,
     sizes,
+    without_magic,
     write_text,
 )
 from albert_tf.interop.checkpoint_folders import CHECKSUM_FILE, ORBAX, unfinished_path
@@ -254,7 +255,8 @@ def write_training_checkpoint(
         errors_as_os_errors(path),
         orbax.Checkpointer(create_handler()) as checkpointer,
     ):
-        checkpointer.save(os.path.abspath(unfinished_path(path)), orbax.args.PyTreeSave(tree))
+        target = without_magic(os.path.abspath(unfinished_path(path)))
+        checkpointer.save(target, orbax.args.PyTreeSave(tree))
     complete(path)
     ORBAX.list_only(path)
 

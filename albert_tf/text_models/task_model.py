@@ -327,7 +327,7 @@ class TaskModel(TextModel, Generic[Task]):
         from albert_tf.export.build import export_saved_model  # loads TensorFlow
 
         with tempfile.TemporaryDirectory() as temporary:
-            saved = os.path.join(temporary, os.path.basename(folder.rstrip("/")) or "model")
+            saved = os.path.join(temporary, os.path.basename(files.normalized(folder)) or "model")
             self.save(saved)
             with arguments_renamed(export_path="folder"):
                 export_saved_model(

@@ -219,6 +219,7 @@ def test_the_best_checkpoint_is_kept_however_the_folder_is_spelled(
         assert kind.restored(folder.path) == step
         kind.save(spelling, (4, 5), keep=1)  # removes only what a run has saved
         assert kind.steps_in(folder.path) == [step, 5]
+        assert kind.restored(spelling) == 5
 
 
 @pytest.mark.parametrize("moment", ["copy_file", "write_text", "remove"])

@@ -118,7 +118,7 @@ def test_a_name_that_exists_is_no_pattern(tmp_path, monkeypatch, root):
         monkeypatch.setattr(type(memory), "store", {})
         monkeypatch.setattr(type(memory), "pseudo_dirs", [""])
         folder = "memory://folder"
-    names = ["d/e/f/y.txt", "d/y.txt", "d/.h/y.txt", "d/e/.y.txt"]
+    names = ["d/e/f/y.txt", "d/y.txt", "d/.h/y.txt", "d/e/.y.txt", "z[1]/a.txt", "z1/b.txt"]
     names += ["x[1].txt", "x1.txt", "a,b.txt", "c, d,e.txt", "what?.txt", "whats.txt", "*.txt"]
     for name in names:
         if root == "local":
@@ -133,6 +133,8 @@ def test_a_name_that_exists_is_no_pattern(tmp_path, monkeypatch, root):
         return [path.removeprefix(f"{folder}/") for path in expand_globs(patterns, "input_file")]
 
     assert found(["x[1].txt"]) == ["x[1].txt"]
+    assert found(["z[1]/*.txt"]) == ["z[1]/a.txt"]
+    assert found(["z[0-9]/*.txt"]) == ["z1/b.txt"]
     assert found(["**/y.txt"]) == found(["d/**/*.txt"]) == found(["d/**"])
     assert found(["d/**"]) == ["d/e/f/y.txt", "d/y.txt"]
     assert found(["d/.h/*"]) == ["d/.h/y.txt"]

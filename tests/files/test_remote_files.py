@@ -174,6 +174,8 @@ def test_a_bucket_that_does_not_exist_is_no_missing_file(bucket, deed, monkeypat
 def test_checkpoints_are_on_servers_that_engines_reach():
     with pytest.raises(InputError, match=r"^`output_dir`=s3://b/run: checkpoints are kept in"):
         check_engine("s3://b/run", "jax", "output_dir")
+    with pytest.raises(InputError, match=r"^`output_dir`=gs://b/q\[1\]: contains \[, with which"):
+        check_engine("gs://b/q[1]", "jax", "output_dir")
 
 
 def test_files_that_can_only_be_read(bucket):

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from albert_tf.engines import checkpoints
-from albert_tf.files import is_remote, remove
+from albert_tf.files import is_remote, remove, without_magic
 from albert_tf.interop import orbax_checkpoints
 from albert_tf.interop.checkpoint_folders import unfinished_path
 from albert_tf.interop.weights import Tensor
@@ -40,7 +40,8 @@ class Checkpoints(checkpoints.Checkpoints):
         if self._is_chief and is_remote(path):
             remove(path)  # orbax would do so with another client of Google's
         target = unfinished_path(path)
-        target = target if is_remote(path) else os.path.abspath(target)
+        # Orbax takes the names of folders for patterns, too.
+        target = target if is_remote(path) else without_magic(os.path.abspath(target))
         arguments = self._orbax.args.PyTreeSave(self.state.tree)
         self._checkpointer.save(target, args=arguments, force=True)
 

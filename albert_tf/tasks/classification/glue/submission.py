@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Mapping
 
 from albert_tf.errors import InputError
-from albert_tf.files import expand_globs, is_remote, matches, read_lines, read_text, replacing
+from albert_tf.files import expand_globs, files_in, is_remote, read_lines, read_text, replacing
 from albert_tf.options import WithPaths, command, option
 from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER
 
@@ -60,7 +60,7 @@ def gather(options: SubmissionOptions) -> None:
         raise InputError(f"`submission_file`={options.submission_file}: must be a local file")
     found: dict[str, str] = {}
     for folder in expand_globs(options.output_dirs, "output_dirs"):
-        for path in matches(os.path.join(folder, SUBMISSION_FOLDER, "*.tsv")):
+        for path in files_in(os.path.join(folder, SUBMISSION_FOLDER), "*.tsv"):
             name = os.path.basename(path)
             if name in found:
                 raise InputError(
