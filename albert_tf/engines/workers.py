@@ -11,10 +11,12 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from albert_tf.engines.failures import Board, Failures, failure_of
 from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
+from albert_tf.files import shown
 
 Value = TypeVar("Value")
 
@@ -34,6 +36,8 @@ class Workers:
         index: this process's place among them.
         all_reduce: sums a list of small whole numbers, element by element, over all workers; needed
             with several.
+        board: what all can write to and read from; without it, a worker that fails by itself leaves
+            the others waiting.
     """
 
     _errors: ClassVar[tuple[type[Exception], ...]] = ()
@@ -44,10 +48,14 @@ class Workers:
         addresses: Sequence[str] = (),
         index: int = 0,
         all_reduce: Callable[[list[float]], Sequence[float]] | None = None,
+        board: Board | None = None,
     ):
         self._addresses = tuple(addresses)
         self._index = index
         self._all_reduce = all_reduce
+        self._shared: Exception | None = None  # an error that all workers know of
+        names = [self._name(number) for number in range(len(self._addresses))]
+        self._failures = Failures(board, index, names) if board else None
 
     @property
     def count(self) -> int:
@@ -70,6 +78,9 @@ class Workers:
             return ""
         return f"worker {self._index} of {self.count} ({self._addresses[self._index]})"
 
+    def _name(self, number: int) -> str:
+        return f"worker {number} ({self._addresses[number]})"
+
     def agree(self, number: int | None) -> int | None:
         """Return the largest of all workers' numbers, from 1 to 254; None if no worker has one."""
         if self.count == 1:
@@ -91,23 +102,17 @@ class Workers:
         except Exception as error:
             # Others cannot be told if one of them has died.
             if self.count > 1 and not isinstance(error, (WorkerLost, *self._errors)):
+                self._shared = error
                 self._gather(_UNAVAILABLE if isinstance(error, StorageUnavailable) else _FAILED)
             raise
         if self.count == 1:
             return
         results = self._gather(0)
-        if _UNAVAILABLE in results:
-            number = results.index(_UNAVAILABLE)
-            raise WorkerLost(
-                f"worker {number} ({self._addresses[number]}) cannot reach its files; rerun the "
-                "same command on all workers later"
-            )
-        if _FAILED in results:
-            number = results.index(_FAILED)
-            raise InputError(
-                f"worker {number} ({self._addresses[number]}) failed with an error that it has "
-                "printed; all workers stop"
-            )
+        for code in _UNAVAILABLE, _FAILED:
+            if code in results:
+                name = self._name(results.index(code))
+                self._shared = failure_of(name, code == _UNAVAILABLE)
+                raise self._shared
 
     def from_chief(self, work: Callable[[], Value]) -> Value:
         """Return what `work` returns on the chief, the only worker that calls it.
@@ -118,10 +123,35 @@ class Workers:
         if self.count == 1:
             return work()
         with self.synchronized():
-            text = json.dumps(work()).encode() if self.is_chief else b""
-        length = max(self._gather(len(text)))
-        values = list(map(float, text)) if self.is_chief else [0.0] * length
-        return json.loads(bytes(map(int, self._sum(values))))
+            text = json.dumps(work()) if self.is_chief else ""
+        return json.loads(self._from_one(text))
+
+    def check_same(self, values: Mapping[str, Any]) -> None:
+        """Compare what must be the same for all workers with what the chief has.
+
+        Args:
+            values: by the argument that each belongs to, in backticks; anything that JSON can
+                represent.
+
+        Raises:
+            InputError: The same for all, about the first difference.
+        """
+        if self.count == 1:
+            return
+        chiefs = self.from_chief(lambda: values)
+        difference = _difference(json.loads(json.dumps(values)), chiefs)
+        differs = self._gather(bool(difference))
+        if not any(differs):
+            return
+        message = ""
+        if difference and differs.index(1) == self._index:
+            place, own, chief = difference
+            message = (
+                f"{': '.join(place)}={own} for {self.describe()}, but {chief} for {self._name(0)}; "
+                "it must be the same for all"
+            )
+        self._shared = InputError(self._from_one(message))
+        raise self._shared
 
     @contextlib.contextmanager
     def losses_reported(self) -> Iterator[None]:
@@ -136,18 +166,27 @@ class Workers:
             if self.count > 1 and isinstance(error, self._errors):
                 lost = self.lost_by(error)
                 if lost is None:
+                    self._report(error)
                     raise
+                if self._failures and (failure := self._failures.received()):
+                    raise failure from None
                 names = [f"{n} ({self._addresses[n]})" for n in sorted(lost) if n < self.count]
                 raise WorkerLost(
                     f"worker {', '.join(names) or '(another one)'} has ended or does not answer; "
                     "when all have ended, rerun the same command on all of them to resume from the "
                     "latest checkpoint"
                 ) from None
+            self._report(error)
             self.linger()
             raise
         except BaseException:
             self.linger()
             raise
+
+    def _report(self, error: Exception) -> None:
+        """Report an error that the others do not know of."""
+        if self._failures and error is not self._shared and not isinstance(error, WorkerLost):
+            self._failures.report(error)
 
     def linger(self) -> None:
         """Wait a moment before a process ends, so that the others receive what all agreed on."""
@@ -166,23 +205,44 @@ class Workers:
         values[self._index] = float(own)
         return [int(value) for value in self._sum(values)]
 
+    def _from_one(self, text: str) -> str:
+        """Return to all the text of the only worker that has one."""
+        content = text.encode()
+        length = max(self._gather(len(content)))
+        values = map(float, content or bytes(length))
+        return bytes(map(int, self._sum(list(values)))).decode()
+
     def _sum(self, values: list[float]) -> Sequence[Any]:
         if self._all_reduce is None:
             raise ValueError("several workers need `all_reduce`")
         return self._all_reduce(values)
 
 
-def shared_settings(options: Any, may_differ: tuple[str, ...] = ()) -> dict[str, str]:
+# Endings of the options that may differ from worker to worker. Machines may have the same files in
+# different places, so what is in them is compared instead (`Workers.check_same`).
+MAY_DIFFER = ("_file", "_dir", "_checkpoint", "strategy", "coordinator_address", "process_id")
+
+
+def shared_settings(options: Any) -> dict[str, str]:
     """Return the fields of options, as text, that must be the same for all workers.
 
     Args:
         options: a dataclass.
-        may_differ: endings of fields that may differ, besides those of paths: machines may mount
-            the same files in different places.
     """
-    endings = ("_file", "_dir", "_checkpoint", "strategy", *may_differ)
     return {
-        name: str(value)
+        f"`{name}`": str(value)
         for name, value in dataclasses.asdict(options).items()
-        if not name.endswith(endings)
+        if not name.endswith(MAY_DIFFER)
     }
+
+
+def _difference(own: Any, chiefs: Any, *place: str) -> tuple[tuple[str, ...], str, str] | None:
+    """Return where two values differ first, and what is there; None if they are the same."""
+    if isinstance(own, list) and isinstance(chiefs, list):
+        if len(own) != len(chiefs):
+            return (*place, "number"), str(len(own)), str(len(chiefs))
+        own, chiefs = dict(enumerate(own)), dict(enumerate(chiefs))
+    if not (isinstance(own, dict) and isinstance(chiefs, dict)):
+        return None if own == chiefs else (place, shown(own, 200), shown(chiefs, 200))
+    found = (_difference(own.get(n), chiefs.get(n), *place, str(n)) for n in {**chiefs, **own})
+    return next(filter(None, found), None)

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import make_folder
+from albert_tf.files import make_folder, read_bytes
 from albert_tf.finetuning.cross_validation import cross_validate
 from albert_tf.finetuning.early_checks import check_early, evaluates_weights, member_options
 from albert_tf.finetuning.ensemble import Member, check_alike, evaluate_ensemble
@@ -159,7 +160,15 @@ def open_context(
     sets = read_sets(task)
     options = task.options
     epoch_size = sum(task.epoch_size(each) for each in sets if each.split == "train")
-    config, engine = prepare(options.resolved(epoch_size), config, engine)
+    inputs = {
+        f"{each.split} {each.name}".strip(): {
+            "examples": len(each.examples),
+            "checksum of tokens": zlib.crc32(each.features.ids.tobytes()),
+        }
+        for each in sets
+    }
+    inputs = {"vocabulary": {"checksum": zlib.crc32(read_bytes(tokenizer.path))}, **inputs}
+    config, engine = prepare(options.resolved(epoch_size), config, engine, inputs)
     check_batches(options, engine)
     if not options.do_train and options.metric_for_best is None:
         recorded = BestCheckpoint(engine, options.output_dir, task.metric).recorded()

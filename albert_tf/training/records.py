@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_bytes, read_json, sha256_of
+from albert_tf.files import exists, is_remote, open_file, read_bytes, read_json, sha256_of, size
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -88,6 +88,15 @@ class Records(NamedTuple):
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
             features = limited(features, config.vocab_size, config.type_vocab_size)
             check_files(files, features)
+        engine.workers.check_same(
+            {
+                f"`{argument}`": {
+                    "files": list(map(os.path.basename, files)),
+                    "bytes": [0 if is_remote(file) else size(file) for file in files],
+                    **{os.path.basename(path): each for path, each in manifests.items()},
+                }
+            }
+        )
         indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
         index = RecordIndex.create(files, indexes)
         return cls(index, features, masks, task, manifests, checked)

@@ -7,8 +7,9 @@ import dataclasses
 import functools
 import json
 import logging
-from collections.abc import Iterator
-from typing import TypeVar
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 import keras
 
@@ -16,8 +17,9 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.steps import TrainingStep
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, make_folder, read_json, write_bytes, write_text
+from albert_tf.files import exists, make_folder, read_json, remove, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
@@ -45,7 +47,10 @@ Options = TypeVar("Options", bound=TrainingOptions)
 
 
 def prepare(
-    options: TrainingOptions, config: AlbertConfig | None = None, engine: Engine | None = None
+    options: TrainingOptions,
+    config: AlbertConfig | None = None,
+    engine: Engine | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> tuple[AlbertConfig, Engine]:
     """Create the engine, check what needs it, and set the seed; write nothing.
 
@@ -53,10 +58,11 @@ def prepare(
         options: of the program, checked.
         config: of the model; None for the one that `find_config` finds.
         engine: of an earlier model in this process; None to create it.
+        inputs: what else must be the same for all workers; see `Workers.check_same`.
 
     Raises:
         InputError: If an option names something missing, or contradicts the model in the output
-            folder.
+            folder, or workers have different inputs.
     """
     config = config or find_config(options)
     if options.max_seq_length > config.max_position_embeddings:
@@ -76,6 +82,9 @@ def prepare(
                 config_differences(config, weights)
         engine.devices.per_replica("eval_batch_size", options.eval_batch_size)
         micro_batches(options, engine)
+    with engine.workers.losses_reported():
+        same = {"`albert_config_file`": dataclasses.asdict(config), **(inputs or {})}
+        engine.workers.check_same(same)
     if is_first:
         _logger.info("%s", engine.devices.describe())
     engine.set_random_seed(options.random_seed)
@@ -166,10 +175,28 @@ def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
                 stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
             elif workers.is_chief and exists(options.output_dir):
                 make_folder(options.output_dir, "output_dir")
+        if options.do_train and workers.count > 1:
+            _check_shared(options.output_dir, workers)
         yield
         with workers.synchronized():
             pass
         workers.linger()
+
+
+def _check_shared(folder: str, workers: Workers) -> None:
+    """Raise InputError if the folder, whatever its name, is not the chief's."""
+
+    def write() -> list[str]:
+        name = f".shared-{uuid.uuid4().hex}"
+        write_text(f"{folder}/{name}", "")
+        return [name, folder]
+
+    name, chiefs = workers.from_chief(write)
+    with workers.synchronized():
+        own = chiefs if exists(f"{folder}/{name}") else f"{folder}, another folder,"
+    workers.check_same({"`output_dir`": own})
+    if workers.is_chief:
+        remove(f"{folder}/{name}")
 
 
 def create_training_step(

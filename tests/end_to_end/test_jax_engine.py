@@ -128,11 +128,12 @@ def test_the_other_engine_takes_the_weights_but_does_not_resume(project, without
 class Processes:
     """Two processes of one run, with two devices each."""
 
-    def __init__(self, start, words: tuple[str, ...]):
+    def __init__(self, start, words: tuple[str, ...], of_second: tuple[str, ...] = ()):
         (address,) = free_addresses(1)
         self.processes = [
             start(
                 *words,
+                *(of_second if number else ()),
                 f"--coordinator_address={address}",
                 "--num_processes=2",
                 f"--process_id={number}",
@@ -158,6 +159,21 @@ class Processes:
                 process.kill()
         codes = [process.returncode for process in self.processes]
         return [(code, *text) for code, text in zip(codes, printed, strict=True)]
+
+
+@pytest.mark.slow
+def test_damaged_data_of_one_process_ends_both(project, start, tmp_path):
+    content = bytearray(project.train.read_bytes())
+    content[len(content) // 2 :: 2000] = bytes(len(content[len(content) // 2 :: 2000]))
+    for name in ("train.tfrecord", "train.manifest.json"):
+        (tmp_path / name).write_bytes((project.folder / name).read_bytes())
+    (tmp_path / "train.tfrecord").write_bytes(content)
+    words = project.pretrain_words(tmp_path / "out", "--do_train")
+    processes = Processes(start, words, (f"--input_file={tmp_path}/train.tfrecord",))
+    (code, _, errors), (other, _, reason) = processes.end(seconds=60)
+    assert code == other == 1, (errors, reason)
+    assert "worker 1 (process 1) failed with an error that it has printed" in errors
+    assert f"{tmp_path}/train.tfrecord" in reason.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def words(project):
 class Workers:
     """Two processes of one command."""
 
-    def __init__(self, words: tuple[str, ...]):
+    def __init__(self, words: tuple[str, ...], of_second: tuple[str, ...] = ()):
         self.addresses = free_addresses(2)
         self.processes = []
         for index in range(2):
@@ -63,7 +63,12 @@ class Workers:
             config = {"cluster": {"worker": self.addresses}, "task": task}
             self.processes.append(
                 subprocess.Popen(
-                    [sys.executable, *words, "--strategy=multi_worker"],
+                    [
+                        sys.executable,
+                        *words,
+                        *(of_second if index else ()),
+                        "--strategy=multi_worker",
+                    ],
                     cwd=ROOT,
                     env={**os.environ, "TF_CONFIG": json.dumps(config)},
                     stdout=subprocess.PIPE,
@@ -176,6 +181,15 @@ def test_sigterm_to_one_and_a_kill_change_nothing(words, tmp_path):
         np.testing.assert_array_equal(found[name], value, err_msg=name)
     same = [(each / "evaluations.jsonl").read_text().splitlines() for each in (folder, undisturbed)]
     assert same[0] == same[1]
+
+
+@pytest.mark.slow
+def test_another_folder_of_one_worker_ends_both(words, tmp_path):
+    workers = Workers(words(tmp_path / "out"), (f"--output_dir={tmp_path}/other",))
+    for _, errors in workers.end(1, 1, seconds=60):
+        line = errors.splitlines()[-1]
+        assert f'--output_dir="{tmp_path}/other, another folder,"' in line
+        assert f'but "{tmp_path}/out" for worker 0' in line
 
 
 def test_a_bad_tf_config_is_one_line(words, tmp_path, monkeypatch):

@@ -7,9 +7,11 @@ import re
 
 import jax
 import numpy as np
+from jax._src import distributed  # what the processes write to each other
 from jax.experimental import multihost_utils
 
 from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.failures import Board
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Workers, shared_settings
 from albert_tf.errors import InputError, WorkerLost
@@ -20,6 +22,8 @@ _PATIENCE = 300
 # Seconds after which a process that does not answer counts as dead. JAX then ends the others with
 # SIGABRT, unless the collective operation that they wait for has failed before.
 _HEARTBEAT = 30
+# How long to wait for the failure of another process: as long as it takes.
+_BOARD_MILLISECONDS = 10**10
 
 _FLAGS = ("coordinator_address", "num_processes", "process_id")
 
@@ -87,8 +91,12 @@ def join(options: DeviceOptions) -> JaxWorkers:
     if count == 1:
         return JaxWorkers()
     names = [f"process {number}" for number in range(count)]
-    workers = JaxWorkers(names, index, _sum_over_processes)
-    _check_same(options, workers)
+    client = distributed.global_state.client
+    board = Board(
+        client.key_value_set, lambda key: client.blocking_key_value_get(key, _BOARD_MILLISECONDS)
+    )
+    workers = JaxWorkers(names, index, _sum_over_processes, board)
+    workers.check_same(shared_settings(options) | {"JAX": jax.__version__})
     return workers
 
 
@@ -109,19 +117,6 @@ def _check_flags(options: DeviceOptions) -> None:
         raise InputError(f"`num_processes`={count}: must be at least 1")
     if not 0 <= index < count:
         raise InputError(f"`process_id`={index}: must be from 0 to {count - 1}")
-
-
-def _check_same(options: DeviceOptions, workers: Workers) -> None:
-    """Raise InputError if the chief was started with other options than this process."""
-    own = shared_settings(options, ("process_id",)) | {"JAX": jax.__version__}
-    chiefs = workers.from_chief(lambda: own)
-    with workers.synchronized():
-        for name, value in own.items():
-            if chiefs.get(name) != value:
-                raise InputError(
-                    f"`{name}`={value}: {workers.describe()} differs from process 0, which has "
-                    f"{chiefs.get(name)}; all must be started with the same options"
-                )
 
 
 def _sum_over_processes(values: list[float]) -> list[float]:

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
+from albert_tf.engines.failures import Board
 from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.rendezvous import meet
 from albert_tf.engines.workers import Workers
@@ -70,7 +72,9 @@ def join(
     if sigterm_handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, sigterm_handler)
     total = _sum_over(strategy, len(cluster.addresses))
-    return strategy, TensorFlowWorkers(cluster.addresses, cluster.index, total)
+    service = context.context()
+    board = Board(service.set_config_key_value, service.get_config_key_value)
+    return strategy, TensorFlowWorkers(cluster.addresses, cluster.index, total, board)
 
 
 def _share_gpus(cluster: Cluster) -> None:
