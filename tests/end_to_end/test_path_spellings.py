@@ -32,7 +32,7 @@ def test_all_spellings_leave_the_same_tree(tmp_path, engine, remote):
     assert [row["spelling"] for row in rows] == list(REMOTE if remote else SPELLINGS)
     for row in rows:
         assert row["tree"] == rows[0]["tree"], row["spelling"]
-        assert len(row["here"]) == (2 if remote or row["spelling"] in ("link", "home") else 3)
+        assert len(row["here"]) == (2 if remote or row["spelling"] == "link" else 3)
     names = rows[0]["tree"]
     for folder in ("pre", "fine"):  # one best checkpoint, which is there
         assert len([name for name in names if name.startswith(f"{folder}/best/model.ckpt-")]) > 1

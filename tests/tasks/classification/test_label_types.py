@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -88,6 +89,18 @@ def test_saved_labels_have_their_types(tmp_path, labels):
     assert {*typed(again.predict(["a", "b c"]))} <= {*typed(again.labels)}
     with pytest.raises(InputError, match=r"^`labels`\[1\]: is nan, no label$"):
         model.fit(["a", "b"], [again.labels[0], float("nan")])
+
+
+@pytest.mark.parametrize("folder", ["~/saved", "a/../sa[v]ed/", pathlib.Path("saved #1")])
+def test_a_model_is_saved_where_any_path_says(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), labels=["a", "b"])
+    model.save(folder)
+    name = pathlib.Path(folder).name
+    assert (tmp_path / name / "labels.json").exists()
+    assert not {"~", "a"} & {path.name for path in tmp_path.iterdir()}
+    assert albert_tf.TextClassifier.from_preset(folder).labels == ["a", "b"]
 
 
 @pytest.mark.integration
