@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from typing import Any
 
+from albert_tf.errors import InputError
 from albert_tf.files import converted, exists, parse_json, read_json, to_json
 from albert_tf.interop.adjacent_files import START_FILE
 from albert_tf.optimization import create_schedule
@@ -49,10 +50,13 @@ def warn_of_changes(options: TrainingOptions, data: str, step: int) -> None:
     if changes:
         known = {name: value for name, value in before.flags.items() if value is not None}
         known["output_dir"] = options.output_dir
-        rates = [_rate(each, step) for each in (converted(known, path, type(options)), options)]
-        if rates[0] != rates[1]:
-            was, now = (f"{rate:.3g}" for rate in rates)
-            changes.append(f"the learning rate at step {step} is {now} instead of {was}")
+        earlier = converted(known, path, type(options))
+        try:
+            was, now = _rate(earlier, step), _rate(options, step)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise InputError(f"{path}: has no usable schedule ({error})") from None
+        if was != now:
+            changes.append(f"the learning rate at step {step} is {now:.3g} instead of {was:.3g}")
     if "" not in (before.training_data, data) and before.training_data != data:
         changes.append("the training data is another")
     if changes:

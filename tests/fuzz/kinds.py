@@ -61,7 +61,9 @@ from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint
 from albert_tf.training.health import Workload
+from albert_tf.training.last_start import start_file, warn_of_changes
 from albert_tf.training.log import TrainingLog, read_rows
+from albert_tf.training.options import PretrainingOptions
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from tests.support import workbooks
@@ -275,6 +277,15 @@ def _make_best(folder: pathlib.Path) -> None:
     _text("best/model.ckpt-7.json", {"metric": "loss", "value": 0.5, "step": 7})(folder)
 
 
+def _make_start(folder: pathlib.Path) -> None:
+    for name, content in start_file(PretrainingOptions(output_dir=str(folder)), "data").items():
+        (folder / name).write_text(content)
+
+
+def _read_start(folder: pathlib.Path) -> None:
+    warn_of_changes(PretrainingOptions(output_dir=str(folder), learning_rate=0.5), "other", 50)
+
+
 def _read_log(folder: pathlib.Path) -> None:
     log = TrainingLog(str(folder), 100, 50, Workload(8, 16, 1.0))
     log.close()
@@ -479,6 +490,7 @@ KINDS: dict[str, Kind] = {
     ),
     "metrics.jsonl": Kind("metrics.jsonl", _text("metrics.jsonl", EVALUATIONS), _read_log),
     "best": Kind("best/model.ckpt-7.json", _make_best, _read_best),
+    "last_start.json": Kind("last_start.json", _make_start, _read_start),
     "finished.json": Kind("finished.json", _make_finished, _read_finished),
     "seeds.json": Kind(
         "seeds.json",
