@@ -209,10 +209,14 @@ def _corpora(paths: Iterable[str]) -> dict[str, Any]:
     found = {}
     for path in paths:
         text_file, _ = files.split_compression(path)
+        name = os.path.basename(text_file)
         # Earlier revisions left out every ending, not only .txt.
         stems = (text_file.removesuffix(".txt"), os.path.splitext(text_file)[0])
-        summary = next((s for s in stems if files.exists(f"{s}.corpus.json")), None)
-        if summary is not None:
+        for stem in filter(lambda stem: files.exists(f"{stem}.corpus.json"), stems):
             with contextlib.suppress(InputError):
-                found[os.path.basename(path)] = read_json(f"{summary}.corpus.json", dict[str, Any])
+                summary = read_json(f"{stem}.corpus.json", dict[str, Any])
+                outputs = map(os.path.basename, summary.get("outputs", ()))
+                if stem == stems[0] or name in outputs:
+                    found[os.path.basename(path)] = summary
+                    break
     return found

@@ -195,6 +195,12 @@ def test_files_next_to_two_outputs_never_collide(options, text, tmp_path, monkey
     made("wiki.train")
     assert found() == {"wiki.train.manifest.json": 1}
     made("zh")
+    # So too of a corpus; that of another one is not taken for it.
+    options = dataclasses.replace(options, input_file=("de.train", "de.eval"))
+    os.rename("de.train.corpus.json", "de.corpus.json")
+    assert made("de-old")["corpora"].keys() == {"de.train", "de.eval"}
+    extracted("de.txt", "en-eval.txt")
+    assert made("de-new")["corpora"] == {}
     with pytest.raises(InputError, match=r"zh.manifest.json is the manifest of zh; choose another"):
         made("zh.tfrecord")
     with pytest.raises(InputError, match=r"zh.tfrecord.gz: would not be compressed"):
