@@ -73,7 +73,8 @@ class CheckpointFolder:
         """
         path = self.workers.from_chief(self._latest_valid)
         with self.workers.synchronized():
-            if path is not None and not exists(f"{path}{self.format.last_file}"):
+            here = self.workers.is_chief or exists(f"{path}{self.format.last_file}")
+            if path is not None and not here:
                 raise InputError(
                     f"`output_dir`={self.path}: {path}, which worker 0 has found, does not exist "
                     f"for {self.workers.describe()}; all workers need one shared folder"
@@ -81,12 +82,15 @@ class CheckpointFolder:
         return path
 
     def _latest_valid(self) -> str | None:
+        before = self.format.read_list(self.path)
         damaged: list[str] = []
         for path in self._newest_first():
-            if self.is_valid(path):
+            if self.is_valid(path, before):
                 if damaged:
                     _logger.warning("using %s instead", path)
                 return path
+            if self.format.read_list(self.path) != before:
+                return self._latest_valid()
             damaged.append(path)
         if damaged or exists(f"{self.path}/{self.format.list_file}"):
             raise self._none_valid(damaged)
@@ -103,16 +107,23 @@ class CheckpointFolder:
         return self.workers.from_chief(self._all_valid)
 
     def _all_valid(self) -> list[str]:
-        found = self._newest_first()
-        valid = [path for path in reversed(found) if self.is_valid(path)]
+        before, found = self.format.read_list(self.path), self._newest_first()
+        valid = [path for path in reversed(found) if self.is_valid(path, before)]
         if found and not valid:
+            if self.format.read_list(self.path) != before:
+                return self._all_valid()
             raise self._none_valid(found)
         return valid
 
-    def is_valid(self, path: str) -> bool:
-        """Return whether every value of a checkpoint can be read; warn if not."""
+    def is_valid(self, path: str, listed: CheckpointList | None) -> bool:
+        """Return whether every value of a checkpoint can be read; warn if it is damaged.
+
+        Args:
+            path: of the checkpoint.
+            listed: content of the list before; by another one, a run has replaced the checkpoint.
+        """
         reason = self.format.damage_of(path)
-        if reason is not None:
+        if reason is not None and self.format.read_list(self.path) == listed:
             _logger.warning("%s is damaged and skipped: %s", path, reason)
         return reason is None
 

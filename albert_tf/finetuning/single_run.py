@@ -32,7 +32,6 @@ from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import predict
 from albert_tf.training.run import (
-    find_trained,
     restore_trained,
     step_of,
     train_model,
@@ -200,9 +199,9 @@ class FineTuningRun:
         else:
             self._load_newest()
 
-    def _load(self, path: str) -> None:
-        self.checkpoint = path
-        self.step = restore_trained(self.engine, self.model, self.options.output_dir, path)
+    def _load(self, folder: str, path: str | None = None) -> None:
+        self.checkpoint = restore_trained(self.engine, self.model, folder, path)
+        self.step = step_of(self.checkpoint)
 
     def _load_best_of_all(self) -> None:
         """Evaluate all checkpoints of the folder and load the best; write their results."""
@@ -213,7 +212,7 @@ class FineTuningRun:
             raise InputError(f"`output_dir`={folder}: contains no checkpoint to evaluate")
         rows, best = [], None
         for step in sorted(paths):
-            self._load(paths[step])
+            self._load(folder, paths[step])
             evaluation = self._evaluate()
             logger.info("%s", describe(step, evaluation.results))
             rows.append({"step": step, **evaluation.results})
@@ -226,22 +225,21 @@ class FineTuningRun:
             write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", "".join(f"{line}\n" for line in lines))
         chosen, self._evaluation = best or (step, evaluation)
         if chosen != step:
-            self._load(paths[chosen])
+            self._load(folder, paths[chosen])
         logger.info("best of %d checkpoints: step %d", len(rows), chosen)
 
     def _valid_checkpoints(self) -> Iterator[str]:
         """Yield the checkpoints of the folder, that in `best/` first, without damaged ones."""
         for folder in (f"{self.options.output_dir}/{BEST_FOLDER}", self.options.output_dir):
             checkpoints = self.engine.checkpoints_in(folder)
-            yield from filter(checkpoints.is_valid, checkpoints.all())
+            listed = checkpoints.format.read_list(folder)
+            yield from (path for path in checkpoints.all() if checkpoints.is_valid(path, listed))
 
     def _load_newest(self) -> None:
-        folder = self.options.output_dir
         if self.options.do_train:  # the model has its weights
             self.step = step_of(self.checkpoint)
         else:
-            latest = self.engine.checkpoints_in(folder).latest()
-            self._load(latest or find_trained(self.engine, folder))
+            self._load(self.options.output_dir)
 
     def load_best(self) -> None:
         """Load the checkpoint that is kept as the best."""
@@ -251,7 +249,7 @@ class FineTuningRun:
                 f"`eval_checkpoints`=best: {folder}/{BEST_FOLDER} contains no checkpoint chosen by "
                 f"{self.task.metric}; train with `eval_every_steps`"
             )
-        self._load(find_trained(self.engine, f"{folder}/{BEST_FOLDER}"))
+        self._load(f"{folder}/{BEST_FOLDER}")
         logger.info("best checkpoint: step %d, %s %.4f", self.step, best.metric, best.value)
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:

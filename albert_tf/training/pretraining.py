@@ -380,7 +380,7 @@ class Evaluation:
                     rows.add(step, results)
                     self.record(step)
         else:
-            step = step_of(trained) if trained else restore_trained(engine, self._model, folder)
+            step = step_of(trained or restore_trained(engine, self._model, folder))
             results = self.evaluate()
             with engine.workers.synchronized():
                 self.record(step)

@@ -335,7 +335,7 @@ def write_description(
 
 def restore_trained(
     engine: Engine, model: keras.Model, output_dir: str, path: str | None = None
-) -> int:
+) -> str:
     """Load a checkpoint of a folder into a model like the one that was trained there.
 
     Args:
@@ -345,13 +345,22 @@ def restore_trained(
         path: of the checkpoint; None for the latest valid one.
 
     Returns:
-        Its step.
+        Its path.
 
     Raises:
         InputError: If there is none, or it belongs to another model.
     """
-    path = path or engine.checkpoints_in(output_dir).latest() or find_trained(engine, output_dir)
-    return _restore(engine, model, path, output_dir)
+    failed = None
+    while True:
+        folder = engine.checkpoints_in(output_dir)
+        chosen = path or folder.latest() or find_trained(engine, output_dir)
+        try:
+            _restore(engine, model, chosen, output_dir)
+            return chosen
+        except (InputError, OSError):
+            if chosen in (path, failed):
+                raise
+            failed = chosen  # unless a run that goes on has replaced it, it fails again
 
 
 def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Iterator[int]:
@@ -363,9 +372,12 @@ def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Ite
     Raises:
         InputError: If there is no valid checkpoint, or one belongs to another model.
     """
-    paths = engine.checkpoints_in(output_dir).valid() or [find_trained(engine, output_dir)]
-    for path in paths:
-        yield _restore(engine, model, path, output_dir)
+    folder = engine.checkpoints_in(output_dir)
+    for path in folder.valid() or [find_trained(engine, output_dir)]:
+        if path in engine.workers.from_chief(folder.all):
+            yield _restore(engine, model, path, output_dir)
+        else:
+            _logger.info("%s is no longer there: training has replaced it", path)
 
 
 def _restore(engine: Engine, model: keras.Model, path: str, output_dir: str) -> int:

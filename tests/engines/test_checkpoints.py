@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop import checkpoint_folders
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.formats import open_weights
+from albert_tf.training import run
 from tests.support.checkpoints import BIAS, WEIGHT, Kind, jax, tensorflow
 
 
@@ -132,6 +134,35 @@ def test_training_never_starts_from_scratch_over_damaged_checkpoints(kind, train
         kind.format.remove(path)
     with pytest.raises(InputError, match=r"no checkpoint in it can be read \(model.ckpt-3\)"):
         kind.checkpoints(trained, kind.state(0)).restore_latest()
+
+
+def test_a_checkpoint_that_a_run_replaces_is_not_damaged(kind, trained, monkeypatch, caplog):
+    folder, damage_of, next_step = kind.folder(trained), type(kind.format).damage_of, [4]
+
+    def replaced(self, path):
+        if next_step:
+            kind.save(trained, (next_step.pop(),), keep=1)
+        return damage_of(self, path)
+
+    monkeypatch.setattr(type(kind.format), "damage_of", replaced)
+    assert folder.latest() == f"{trained}/model.ckpt-4"
+    next_step.append(5)
+    assert folder.valid() == [f"{trained}/model.ckpt-5"]
+    next_step.append(6)
+
+    def load(model, path):
+        if not kind.format.is_checkpoint(path):
+            raise FileNotFoundError(path)
+        if next_step:
+            kind.save(trained, (next_step.pop(),), keep=1)
+            raise InputError("a value cannot be read")
+        return SimpleNamespace(missing=[], loaded=[WEIGHT], source=path)
+
+    monkeypatch.setattr(type(kind.format), "damage_of", damage_of)
+    monkeypatch.setattr(run, "load_weights", load)
+    engine = SimpleNamespace(workers=folder.workers, checkpoints_in=kind.folder)
+    assert run.restore_trained(engine, None, str(trained)) == f"{trained}/model.ckpt-6"
+    assert caplog.messages == [f"{trained}/model.ckpt-6: all 1 variables loaded"]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +334,7 @@ def test_workers_need_one_shared_folder(kind, tmp_path):
             return f"{tmp_path}/model.ckpt-2"
 
     with pytest.raises(InputError, match="all workers need one shared folder"):
-        kind.folder(tmp_path, Elsewhere()).latest()
+        kind.folder(tmp_path, Elsewhere(("a:1", "b:1"), 1, lambda values: values)).latest()
 
 
 def test_only_the_chief_changes_the_list(kind, tmp_path):
