@@ -89,13 +89,18 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
     shows_progress = options.input_file not in (None, STANDARD_STREAM)
     with row_writer(options.output_file) as writer:
         for rows in read_chunks(options, PREDICTION_TASKS[task]):
-            columns = columns_of(rows, PREDICTION_TASKS[task], options)
+            good = [row for row in rows if row.error is None]
+            columns = columns_of(good, PREDICTION_TASKS[task], options)
             try:
-                results = predict(columns)
+                results = iter(predict(columns) if good else [])
             except InputError as error:
-                raise error_of_row(error, rows) from None
-            pairs = zip(rows, results, strict=True)
-            writer.write([_joined(row, rounded(result)) for row, result in pairs])
+                raise error_of_row(error, good) from None
+            writer.write(
+                [
+                    {"error": row.error} if row.error else _joined(row, rounded(next(results)))
+                    for row in rows
+                ]
+            )
             count += len(rows)
             if shows_progress:
                 rate = count / (time.monotonic() - start)

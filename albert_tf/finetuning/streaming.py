@@ -59,13 +59,22 @@ def result_output(path: str) -> Iterator[IO[str]]:
 _END = object()
 
 
-def available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
-    """Yield lines of a UTF-8 stream: as many as are available, at most `size`."""
+def available_batches(stream: TextIO, size: int, errors: str = "strict") -> Iterator[list[str]]:
+    """Yield lines of a UTF-8 stream: as many as are available, at most `size`.
+
+    Args:
+        stream: the stream.
+        size: as above.
+        errors: what becomes of bytes that are not UTF-8, as for `bytes.decode`.
+
+    Raises:
+        InputError: If `errors` is "strict" and there are such bytes; after the lines before them.
+    """
     lines: queue.Queue = queue.Queue(maxsize=16 * size)
 
     def read() -> None:
         try:
-            for line in _lines(stream.fileno()):
+            for line in _lines(stream.fileno(), errors):
                 lines.put(line)
         except InputError as error:
             lines.put(error)
@@ -90,7 +99,7 @@ def available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
             return
 
 
-def _lines(descriptor: int) -> Iterator[str]:
+def _lines(descriptor: int, errors: str) -> Iterator[str]:
     """Yield the lines of a file, each as soon as it arrives.
 
     Python's own readers hold a lock while they wait, which makes a program that exits meanwhile
@@ -101,14 +110,14 @@ def _lines(descriptor: int) -> Iterator[str]:
         *whole, rest = (rest + block).split(b"\n")
         for line in whole:
             number += 1
-            yield _decode(line, number)
+            yield _decode(line, number, errors)
     if rest:
-        yield _decode(rest, number + 1)
+        yield _decode(rest, number + 1, errors)
 
 
-def _decode(line: bytes, number: int) -> str:
+def _decode(line: bytes, number: int, errors: str) -> str:
     try:
-        return line.decode("utf-8").rstrip("\r")
+        return line.decode("utf-8", errors).rstrip("\r")
     except UnicodeDecodeError as error:
         raise InputError(
             f"`predict_file`=-: line {number} of standard input is not UTF-8 ({error.reason}, byte "

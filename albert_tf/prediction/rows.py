@@ -44,14 +44,18 @@ class InputRow(NamedTuple):
     Attributes:
         location: "file:number", for errors.
         values: column -> text, or list of texts.
+        error: why it cannot be predicted.
     """
 
     location: str
     values: dict[str, Any]
+    error: str | None = None
 
 
 def read_chunks(options: PredictOptions, task: PredictionTask) -> Iterator[list[InputRow]]:
     """Yield all rows of the input, some at a time; of standard input, as they arrive.
+
+    An invalid row of standard input ends no stream of JSON lines, but has an error.
 
     Raises:
         InputError: If the input is missing, damaged, of an unknown format or not UTF-8.
@@ -59,8 +63,13 @@ def read_chunks(options: PredictOptions, task: PredictionTask) -> Iterator[list[
     if options.input_file == STANDARD_STREAM:
         with arguments_renamed(predict_file="input_file"):
             number = 1
-            for lines in available_batches(sys.stdin, options.batch_size):
-                yield list(_from_lines(lines, "standard input, line ", number, task))
+            has_errors = options.output_file.endswith((STANDARD_STREAM, ".jsonl"))
+            errors = "surrogateescape" if has_errors else "strict"
+            for lines in available_batches(sys.stdin, options.batch_size, errors):
+                rows = _from_lines(
+                    lines, "standard input, line ", number, task, options if has_errors else None
+                )
+                yield list(rows)
                 number += len(lines)
         return
     rows = _all_rows(options, task)
@@ -118,17 +127,34 @@ def is_table(path: str | None) -> bool:
 
 
 def _from_lines(
-    lines: Iterable[str], place: str, first: int, task: PredictionTask
+    lines: Iterable[str],
+    place: str,
+    first: int,
+    task: PredictionTask,
+    checked: PredictOptions | None = None,
 ) -> Iterator[InputRow]:
     """Yield rows of lines: a text each, or a JSON object each for tasks that read several texts."""
     for number, line in enumerate(lines, start=first):
         location = f"{place}{number}"
-        if len(task.inputs) - len(task.optional) > 1:
-            yield InputRow(location, parse_json(line, location, dict[str, Any]))
-        elif task.optional and "\t" in line:
-            yield InputRow(location, dict(zip(task.inputs, line.split("\t", 1), strict=True)))
-        else:
-            yield InputRow(location, {next(iter(task.inputs)): line})
+        try:
+            row = InputRow(location, _values(line, location, task))
+            if checked:
+                columns_of([row], task, checked)
+        except InputError as error:
+            if not checked:
+                raise
+            row = InputRow(location, {}, str(error))
+        yield row
+
+
+def _values(line: str, location: str, task: PredictionTask) -> dict[str, Any]:
+    if bad := re.search("[\udc80-\udcff]", line):  # escaped by `available_batches`
+        raise InputError(f"{location}: not UTF-8 (byte 0x{ord(bad[0]) - 0xDC00:02x})")
+    if len(task.inputs) - len(task.optional) > 1:
+        return parse_json(line, location, dict[str, Any])
+    if task.optional and "\t" in line:
+        return dict(zip(task.inputs, line.split("\t", 1), strict=True))
+    return {next(iter(task.inputs)): line}
 
 
 def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptions) -> Columns:

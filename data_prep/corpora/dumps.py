@@ -1,4 +1,4 @@
-"""Wiki dumps (`pages-articles` XML, plain or bzip2) as units of work, and their pages.
+"""Wiki dumps (`pages-articles` XML, plain or compressed) as units of work, and their pages.
 
 A plain XML file, or a dump of several bzip2 streams such as a `multistream` one, is read in byte
 ranges, each by the process that works on it. A dump of one stream can only be decompressed from its
@@ -63,14 +63,15 @@ def split_dump(path: str) -> Iterator[DumpUnit]:
     """Yield the units of a dump.
 
     Raises:
-        InputError: If it is not the dump of a wiki as XML or bzip2.
+        InputError: If it is not the dump of a wiki as XML, plain or compressed.
     """
     size = files.size(path)
-    with files.open_file(path, "rb") as file:
-        start = file.read(_MAX_FIRST_STREAM_BYTES)
+    is_stream = files.split_compression(path)[1] not in ("", ".bz2")
+    with files.open_decompressed(path) if is_stream else files.open_file(path, "rb") as file:
+        start = file.read(_HEADER_BYTES if is_stream else _MAX_FIRST_STREAM_BYTES)
     is_bz2 = start.startswith(b"BZh")
     site = _site(path, _beginning(start) if is_bz2 else start[:_HEADER_BYTES])
-    if is_bz2 and not _STREAM_START.search(start, 1):
+    if is_stream or is_bz2 and not _STREAM_START.search(start, 1):
         yield from _units_of_one_stream(path, site)
         return
     length = min(max(size // _MIN_UNITS, _MIN_RANGE_BYTES), _MAX_RANGE_BYTES)
@@ -110,6 +111,10 @@ def _site(path: str, header: bytes) -> Site:
         problem = "not the XML of a wiki dump, plain or .bz2"
         if not header:
             problem = "damaged at its start" if files.size(path) else "empty"
+        if header.startswith(b"7z\xbc\xaf"):
+            problem = "a 7z archive; unpack it (7z x) or download the .bz2"
+        if header.startswith(b"\x1f\x8b"):
+            problem = "compressed by gzip; add .gz to its name"
         raise InputError(
             f"`input_file`={path}: {problem}; must be a file such as "
             "enwiki-latest-pages-articles.xml.bz2"
@@ -188,6 +193,16 @@ def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_
             stream = _next_stream(file, stream + 1, unit.end)
 
 
+def _read(file: IO[bytes], counts: Counts) -> Iterator[_Piece]:
+    """Yield the content of another compressed file."""
+    try:
+        while xml := file.read(_CHUNK_BYTES):
+            yield _Piece(xml, True)
+    except InputError as error:
+        counts.warn(f"{error}; the pages before its end are used")
+    yield _END_OF_FILE
+
+
 def _parts(decompressor: bz2.BZ2Decompressor, chunk: bytes) -> Iterator[bytes]:
     """Decompress a chunk, of which a few bytes may stand for gigabytes, in parts."""
     yield decompressor.decompress(chunk, _PART_BYTES)
@@ -255,12 +270,14 @@ def _units_of_one_stream(path: str, site: Site) -> Iterator[DumpUnit]:
     counts = Counts()
     pages: list[bytes] = []
     begin = size = 0
-    with files.open_file(path, "rb") as file:
-        for page in _split_pages(_decompressed(file, whole, counts), whole, counts):
+    is_bz2 = files.split_compression(path)[1] in ("", ".bz2")
+    with files.open_file(path, "rb") if is_bz2 else files.open_decompressed(path) as file:
+        pieces = _decompressed(file, whole, counts) if is_bz2 else _read(file, counts)
+        for page in _split_pages(pieces, whole, counts):
             pages.append(page)
             size += len(page)
             if size >= _XML_BYTES_PER_UNIT:
-                read = file.tell() - begin
+                read = min(size // _XML_PER_BZ2, whole.end - begin)
                 yield DumpUnit(path, site, 0, 0, tuple(pages), Counts(input_bytes=read))
                 pages, size, begin = [], 0, begin + read
     yield DumpUnit(path, site, 0, 0, tuple(pages), counts + Counts(input_bytes=whole.end - begin))

@@ -201,6 +201,20 @@ def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
+def test_a_bad_line_of_standard_input_is_the_error_of_its_row(models, tmp_path, monkeypatch, capfd):
+    (tmp_path / "in").write_bytes(b"a\nb\ncaf\xe9\n\xff\nd\n")
+    with (tmp_path / "in").open() as stdin, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        predict(models / "encoder", input_file="-")
+    rows = json_lines(capfd.readouterr().out)
+    assert [row.get("text") for row in rows] == ["a", "b", None, None, "d"]
+    place = "standard input, line"
+    assert [row["error"] for row in rows if "error" in row] == [
+        f"{place} 3: not UTF-8 (byte 0xe9)",
+        f"{place} 4: not UTF-8 (byte 0xff)",
+    ]
+
+
 @pytest.mark.integration
 def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
     encoder = models / "encoder"

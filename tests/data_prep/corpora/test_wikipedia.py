@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import html
+import os
 import pathlib
 import re
 
@@ -235,6 +237,8 @@ def test_only_a_page_with_damaged_xml_is_lost(tmp_path, monkeypatch, unit):
         (b"<html></html>", "not the XML of a wiki dump"),
         (bz2.compress(b"hello"), "not the XML of a wiki dump"),
         (b"BZh9 and not really", "damaged at its start"),
+        (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive; unpack it"),
+        (gzip.compress(b"hello"), "compressed by gzip; add .gz to its name"),
     ],
 )
 def test_a_file_that_is_not_a_dump_is_reported(tmp_path, content, message):
@@ -285,3 +289,16 @@ def test_entities_that_are_no_characters(tmp_path):
     (document,), counts = read("wikipedia", [str(tmp_path / "a.xml")])
     assert document.paragraphs == ["Joy \U0001f600 or \ufffd half or \ufffd &#6;."]
     assert not counts.skipped
+
+
+def test_a_dump_may_be_compressed_otherwise(tmp_path, monkeypatch):
+    content = dump([page(f"Artikel {n}", os.urandom(2000).hex() + " Satz.") for n in range(600)])
+    path = tmp_path / "a.xml.gz"
+    path.write_bytes(gzip.compress(content))
+    found, counts = read("wikipedia", [str(path)])
+    assert [document.name for document in found] == [f"Artikel {n}" for n in range(600)]
+    assert counts.input_bytes == path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-100_000])
+    found, counts = read("wikipedia", [str(path)])
+    assert 500 < len(found) < 600
+    assert "a.xml.gz: damaged or truncated" in counts.warnings[0]
