@@ -129,16 +129,12 @@ def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
         if name.endswith("dropout_prob") and not options.do_train:
             continue
         if trained[name] != value:
+            file = options.albert_config_file
+            source = f"`albert_config_file`={file}" if file else "the config that the options give"
             raise InputError(
                 f"`output_dir`={options.output_dir}: contains a model with {name}={trained[name]}, "
-                f"but {_source_of_config(options)} has {value}"
+                f"but {source} has {value}"
             )
-
-
-def _source_of_config(options: TrainingOptions) -> str:
-    if options.albert_config_file:
-        return f"`albert_config_file`={options.albert_config_file}"
-    return "the config that the options give"
 
 
 def micro_batches(options: TrainingOptions, engine: Engine) -> int:
@@ -267,9 +263,7 @@ def train_model(
             checkpoints.folder.remove_unfinished()
     if checkpoints.restore_latest():
         _logger.info("resuming from %s", checkpoints.latest)
-        with engine.workers.synchronized():
-            if engine.workers.is_chief:
-                warn_of_changes(options, data, training_step.step)
+        engine.workers.from_chief(lambda: warn_of_changes(options, data, training_step.step))
     elif options.init_checkpoint:
         with engine.workers.synchronized():
             load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
