@@ -199,11 +199,17 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         processed, spans = preprocess_with_spans(part.text, self.normalization)
         processor = self._processor_of(part, processed)
         normalized, offsets = processor.normalize(processed, with_offsets=True)
-        spans = alignment.composed_spans(offsets, spans)
-        is_space = [
-            c == WORD_START and processed[min(offset, len(processed) - 1)] != WORD_START
-            for c, offset in zip(normalized, offsets, strict=False)
-        ]
+        own, spans = spans, alignment.composed_spans(offsets, spans)
+        is_space = [c == WORD_START for c in normalized]
+        if WORD_START in processed:  # where it is a character of the text, it is no space
+            for number in np.flatnonzero(is_space):
+                first = min(offsets[number], len(processed) - 1)
+                after = max(offsets[number + 1], first + 1)
+                place = processed.find(WORD_START, first, after)
+                is_space[number] = place < 0
+                if place >= 0:
+                    end = processed.rfind(WORD_START, first, after)
+                    spans[number] = own[place, 0], own[end, 1]
         found: list[int] = []
         found_spans: list[tuple[int, int]] = []
         walk = alignment.PieceWalk(normalized)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.integration
 # What normalization is about: case, accents, spaces, marks, scripts, and what maps to several.
 LETTERS = (
     "aZ1,.' \t\n\x0b\x1c\x85\xa0\u2003\u3000\u200b\xad\x07\0ÀéñÅßİıſΣσςΑΆ᾽ʰ·ǅﬁ½①´¨ﷺ한글각漢字かガｶﾞﾊﾟ"
-    "🤗👩🏽\u200c\u200d🚀\u0301\u0323\u0329\u0345\u093f\u0958\u09c7\u09be\u0f73\ufffd[]#'<=>"
+    "▁🤗👩🏽\u200c\u200d🚀\u0301\u0323\u0329\u0345\u093f\u0958\u09c7\u09be\u0f73\ufffd[]#'<=>"
 )
 
 ANY = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(LETTERS)

@@ -20,6 +20,8 @@ from albert_tf.files import read_lines, shown
 _SPACES = " \t\n\v\f\r"
 _NUMBER, _NO_WORD = re.compile("[0-9]+"), re.compile(r"[0-9]+[-.][0-9]+")
 _CONLLU_COLUMNS = 10
+_COMMENT = re.compile(r"# *(newdoc|newpar|sent_id|begin|end)\b|# *[\w.]+ *=")
+_BYTE_ORDER_MARK = re.compile(r"^\ufeff(?!\s+\S)")  # which is a word where it has a tag
 
 
 class Sentence(NamedTuple):
@@ -52,9 +54,10 @@ def read_columns(
     Raises:
         InputError: If a line has more or fewer columns than the others, or lacks a column.
     """
-    lines = [line.removeprefix("\ufeff") for line in read_lines(path)]
-    words = (n for n, line in enumerate(lines) if not line.startswith("#") and _is_word(line))
-    counted = next(words, 0)  # the line that decides how many columns there are
+    lines = [_BYTE_ORDER_MARK.sub("", line) for line in read_lines(path)]
+    words = [n for n, line in enumerate(lines) if not line.startswith("#") and _is_word(line)]
+    counted = next(iter(words), 0)  # the line that decides how many columns there are
+    tags = {_columns_of(lines[number])[-1] for number in words}
     count = len(_columns_of(lines[counted])) if lines else 0
     has_tabs = bool(lines) and "\t" in lines[counted]
     sentence: list[_WordLine] = []
@@ -69,7 +72,7 @@ def read_columns(
         if line.startswith("#"):  # a comment, as of CoNLL-U, or a word
             if has_tabs and "\t" not in line:
                 continue
-            if len(columns) != count and not sentence:
+            if not sentence and (len(columns) != count or _is_comment(line, columns[-1], tags)):
                 continue
         if len(columns) != count:
             raise InputError(
@@ -97,6 +100,12 @@ def _columns_of(line: str) -> list[str]:
 def _is_word(line: str) -> bool:
     """Return whether a line has a word, so neither separates sentences nor documents."""
     return bool(line.strip()) and not line.startswith("-DOCSTART-")
+
+
+def _is_comment(line: str, tag: str, tags: set[str]) -> bool:
+    """Return whether a line is a comment though it has a column where others have their tags."""
+    unlike = line.startswith("# ") and tag != tag.upper() and all(t == t.upper() for t in tags)
+    return tag not in tags and (unlike or bool(_COMMENT.match(line)))
 
 
 def _column(path: str, line: int, columns: list[str], argument: str, number: int) -> str:

@@ -17,7 +17,7 @@ from albert_tf.tasks.tagging.graph_windows import (
 )
 from albert_tf.tasks.tagging.graph_words import RawWords, WordSplitter
 from albert_tf.tasks.tagging.options import TaggingSettings
-from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, continued, split_tag
+from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, continued, kind_of, split_tag
 
 
 class _Spans(NamedTuple):
@@ -44,9 +44,8 @@ class TaggingExport(TaskExport):
     def __init__(self, trained: TrainedModel, files: list[str]):
         super().__init__(trained, files)
         settings, labels = self._settings, trained.labels
-        self._is_plain = settings.tags == PLAIN_TAGS
-        if not all(map(split_tag, labels)):  # weights converted from another library
-            self._is_plain = True
+        # Nothing is recorded of weights that were converted from another library.
+        self._is_plain = PLAIN_TAGS in (settings.tags, kind_of(labels)[0])
         self._split = WordSplitter(joined=settings.unit == "words")
         self._has_outside = OUTSIDE in labels
         # A tag that a word may have: one of the model, one that continues it, or none.

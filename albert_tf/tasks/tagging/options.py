@@ -16,6 +16,7 @@ from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.hub.huggingface import PREFIX, local_folder
 from albert_tf.options import option
 from albert_tf.tasks.tagging import KIND
+from albert_tf.tasks.tagging.tags import PLAIN_TAGS, SCHEMES
 
 
 class TagSet(NamedTuple):
@@ -131,6 +132,12 @@ class TaggingOptions(TaughtOptions):
         None,
         "Number of the column that contains the tag; by default that of the model in --output_dir, "
         "else -1, the last.",
+    )
+    tag_scheme: str = option(
+        "auto",
+        "What the tags of --train_file mean: plain: each is a label of its own; the others: "
+        "entities, in this scheme; auto: entities if all tags have the form of one.",
+        choices=("auto", PLAIN_TAGS, *SCHEMES),
     )
     tag_names: tuple[str, ...] = option(
         (), "The tags that numbers in JSON lines stand for, in their order, such as O,B-PER,I-PER."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -21,8 +22,16 @@ from albert_tf.files import (
 from albert_tf.logs import counted
 from albert_tf.tasks.tagging.columns import read_columns
 from albert_tf.tasks.tagging.entities import Entity, chunks, iob2
-from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, split_tag
+from albert_tf.tasks.tagging.tags import (
+    OUTSIDE,
+    PLAIN_TAGS,
+    SCHEMES,
+    kind_of,
+    split_tag,
+)
 from albert_tf.tasks.tagging.windows import TEXT, WORDS
+
+logger = logging.getLogger(__name__)
 
 
 class TaggedText(NamedTuple):
@@ -285,22 +294,31 @@ def as_example(
     return TaggedExample(text, words, iob2(found, len(words)), entities)
 
 
-def kind_of_tags(texts: Sequence[TaggedText]) -> Literal["entities", "plain"]:
-    """Return whether the tags of a file are those of entities.
+def kind_of_tags(texts: Sequence[TaggedText], scheme: str = "auto") -> Literal["entities", "plain"]:
+    """Return whether the tags of a file are those of entities, and log why.
+
+    Args:
+        texts: of the file.
+        scheme: the value of `--tag_scheme`.
 
     Raises:
-        InputError: If some are, and others are not.
+        InputError: If some are, and others are not, or are not of the scheme.
     """
     places = {tag: text for text in texts for tag in text.tags or ()}
-    invalid = [tag for tag in places if split_tag(tag) is None]
-    if not invalid:
-        return "entities"
-    if any(split_tag(tag) and "-" in tag for tag in places):
-        raise InputError(
-            f"{places[invalid[0]].location}: tag {shown(invalid[0])}: must be O, or B-, I-, E- or "
-            'S- with a type, such as "B-LOC", as other tags in the file'
-        )
-    return "plain"
+    kind, reason = kind_of(places, scheme)
+    prefixes = SCHEMES.get(scheme, "")
+    if scheme == "auto" and any(split_tag(tag) and "-" in tag for tag in places):
+        prefixes = "BIESMLUW"
+    for tag in places if prefixes else ():
+        if tag != OUTSIDE and not (split_tag(tag) and tag[0] in prefixes):
+            valid = ", ".join(f"{prefix}-" for prefix in "BIESMLUW" if prefix in prefixes)
+            raise InputError(
+                f"{places[tag].location}: tag {shown(tag)}: must be O, or {valid} with a type, as "
+                "other tags in the file; `tag_scheme`=plain takes any tags"
+            )
+    if places:
+        logger.info("tags: %s, because %s", kind, reason)
+    return kind
 
 
 def labels_of(texts: Sequence[TaggedText], kind: str) -> list[str]:

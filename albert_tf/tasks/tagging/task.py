@@ -130,7 +130,7 @@ class TaggingTask(FineTuningTask):
                 )
             return read_json(path, TaggingSettings), trained_labels
         texts = self._texts["train"]
-        kind = kind_of_tags(texts)
+        kind = kind_of_tags(texts, self.options.tag_scheme)
         labels = labels_of(texts, kind)
         if trained_labels and trained_labels != labels:
             raise InputError(

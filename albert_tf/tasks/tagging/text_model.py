@@ -26,7 +26,7 @@ from albert_tf.tasks.tagging.readers import (
     kind_of_tags,
     labels_of,
 )
-from albert_tf.tasks.tagging.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
+from albert_tf.tasks.tagging.tags import kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import TagWindows, predict_tags, raw_words
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
@@ -55,7 +55,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
     get a new head: for `labels`, or for the tags that `fit` finds. `from_preset` also takes
     `labels`: tags of a new head, in the order of its outputs, such as `["O", "B-PER", "I-PER"]`,
     which also name those of weights that only number them; the `seed` of a new head; and options of
-    run_tagger.py: `max_seq_length`, `albert_dropout`, `classifier_dropout`.
+    run_tagger.py: `max_seq_length`, `tag_scheme`, `albert_dropout`, `classifier_dropout`.
 
     Attributes:
         task: the `TaggingTask` behind it; None until the tags are known.
@@ -71,6 +71,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
     """
 
     kind = KIND
+    settings = (*TaskModel.settings, "tag_scheme")
     _options: TaggingOptions
 
     # Whether `fit` may still choose the unit: words, or raw texts.
@@ -81,11 +82,14 @@ class TokenClassifier(TaskModel[TaggingTask]):
         # The command requires files of its splits. These are not read.
         files = {"train_file": STANDARD_STREAM, "predict_file": STANDARD_STREAM}
         tagger = cls(preset, cls._options_of(preset, settings, **files), dtype, seed)
-        given = None if labels is None else _checked_labels(labels)
+        given, scheme = (
+            None if labels is None else _checked_labels(labels),
+            tagger._options.tag_scheme,
+        )
         if not cls._has_head(preset):
             tagger._is_new = True
             if given:
-                tagger._use(TaggingSettings(tags=_kind_of(given)), given)
+                tagger._use(TaggingSettings(tags=kind_of(given, scheme)[0]), given)
             return tagger
         if exists(os.path.join(preset.folder, KIND.settings_file)):
             task = TaggingTask(tagger._options, tagger.tokenizer)
@@ -96,7 +100,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             tagger._use_task(task)
         else:
             found = preset.labels_of_outputs(given)
-            tagger._use(TaggingSettings(tags=_kind_of(found)), found)
+            tagger._use(TaggingSettings(tags=kind_of(found, scheme)[0]), found)
         return tagger
 
     def _use(self, settings: TaggingSettings, labels: list[str]) -> None:
@@ -191,7 +195,8 @@ class TokenClassifier(TaskModel[TaggingTask]):
             raise InputError("`texts`: at least one is required to train on")
         held_out = self._validation(validation_data, ("texts", "entities"), _tagged_texts)
         if self._is_new:
-            kind = kind_of_tags(tagged) if self.task is None else self.task.settings.tags
+            scheme = self._options.tag_scheme
+            kind = self.task.settings.tags if self.task else kind_of_tags(tagged, scheme)
             labels = labels_of(tagged, kind) if self.task is None else self.labels
             self._use(TaggingSettings(unit=tagged[0].unit, tags=kind), labels)  # type: ignore[arg-type]
             self._is_new = False
@@ -233,11 +238,6 @@ def _checked_labels(labels: Any) -> list[str]:
     if len(set(values)) < max(len(values), 1):
         raise InputError(f"`labels`={values}: must be distinct, and at least one")
     return values
-
-
-def _kind_of(labels: Sequence[str]) -> Any:
-    """Return whether tags are those of entities or plain."""
-    return ENTITY_TAGS if all(map(split_tag, labels)) else PLAIN_TAGS
 
 
 def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:

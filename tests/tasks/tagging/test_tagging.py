@@ -30,6 +30,7 @@ from albert_tf.tasks.tagging.readers import (
     read_tagged,
 )
 from albert_tf.tasks.tagging.report import find_errors, marked_text
+from albert_tf.tasks.tagging.tags import kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import (
     TEXT,
@@ -110,10 +111,50 @@ def test_schemes_are_recognized_and_invalid_tags_counted():
     }
     for line, expected in lines.items():
         assert invalid_tags([line.split()]) == expected, line
-    assert kind_of_tags([from_words("f:1", 0, ["a", "b"], ["NN", "VB"])]) == "plain"
-    mixed = [from_words("f:1", 0, ["a"], ["B-X"]), from_words("f:4", 1, ["b"], ["NN"])]
-    with pytest.raises(InputError, match='f:4: tag "NN": must be O, or B-, I-'):
-        kind_of_tags(mixed)
+
+
+@pytest.mark.parametrize(
+    ("tags", "kind", "reason"),
+    [
+        ("NN VB", "plain", "'NN' has no prefix"),
+        ("S L M S", "plain", "all are letters, but none of them both"),
+        ("E W S O", "plain", "all are letters"),
+        ("B O", "plain", "all are letters"),
+        ("B M E S", "entities", "all are prefixes"),
+        ("O B I", "entities", "all are prefixes"),
+        ("O I", "entities", "all are prefixes"),
+        ("O S-X", "entities", "all are O or have a prefix and a type, such as 'S-X'"),
+    ],
+)
+def test_what_tags_mean_is_guessed_with_a_reason(caplog, tags, kind, reason):
+    tags = tags.split()
+    texts = [from_words("f:1", 0, tags, tags)]
+    with caplog.at_level("INFO"):
+        assert kind_of_tags(texts) == kind
+    assert caplog.messages[0].startswith(f"tags: {kind}, because {reason}")
+    assert kind_of(tags)[0] == kind  # of an export, or of `labels`
+    assert kind_of_tags(texts, "plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "wrong"),
+    [
+        ("auto", "B-X NN", "NN"),
+        ("bio", "B-X S-X", "S-X"),
+        ("iobes", "B-X L-X", "L-X"),
+        ("bmes", "O B-X I-X", "I-X"),
+        ("bilou", "B L M", "M"),
+        ("iob2", "B-X I-X O", None),
+        ("bilou", "U L O", None),
+    ],
+)
+def test_tags_are_of_the_scheme(scheme, tags, wrong):
+    texts = [from_words(f"f:{n}", n, ["a"], [tag]) for n, tag in enumerate(tags.split())]
+    if wrong is None:
+        assert kind_of_tags(texts, scheme) == "entities"
+        return
+    with pytest.raises(InputError, match=f'^f:[12]: tag "{wrong}": must be O, or B-'):
+        kind_of_tags(texts, scheme)
 
 
 def test_the_loss_is_that_of_hugging_face():
@@ -240,6 +281,29 @@ def test_columns(tmp_path):
     assert (chinese.text, len(chinese.words)) == ("中 \u3000 国", 3)
     (untagged,) = read(tmp_path / "b.txt", "EU\nrejects\n", labeled=False)
     assert untagged.tags is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "tags"),
+    [
+        ("# newdoc\nAnna NOUN\n\n# id=0\n# newpar\nOslo NOUN\n", "Anna Oslo", "NOUN NOUN"),
+        ("# newdoc\nAnna n\nleft v\n", "Anna left", "n v"),
+        ("# chapter\nAnna NOUN\n", "Anna", "NOUN"),
+        ("# text = Anna\nAnna x y NOUN\n", "Anna", "NOUN"),
+        ("#end document\nAnna NOUN\n", "Anna", "NOUN"),
+        ("# SYM\n1 NUM\n", "# 1", "SYM NUM"),
+        ("# #\n1 NUM\n", "# 1", "# NUM"),
+        ("Anna NOUN\n# newdoc\n", "Anna #", "NOUN newdoc"),  # within a sentence
+        ("#fail B-x\na O\n", "#fail a", "B-x O"),
+        ("# newdoc\n\nnewdoc newdoc\n", "# newdoc", "newdoc newdoc"),  # other words' tag
+        ("#\tsym\na\tNOUN\n", "# a", "sym NOUN"),
+        ("\ufeffa NOUN\n\ufeff NOUN\n\ufeff\nb NOUN\n", "a \ufeff b", "NOUN NOUN NOUN"),
+    ],
+)
+def test_comments_begin_sentences_and_have_no_tag(tmp_path, content, words, tags):
+    texts = read(tmp_path / "a.txt", content)
+    assert " ".join(text.text for text in texts) == words
+    assert [tag for text in texts for tag in text.tags] == tags.split()
 
 
 CONLLU = """# newdoc id = a comment of ten words here
