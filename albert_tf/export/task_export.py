@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -211,4 +212,8 @@ def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
         signatures = module.signatures()
         target = os.path.join(folder, kind.export_folder)
         tf.saved_model.save(module, target, signatures=signatures)
+        # Where weights that are read from the export have what says what they mean.
+        files[kind.settings_file] = json.dumps(dataclasses.asdict(trained.settings)) + "\n"
+        for name in {LABELS_FILE, kind.settings_file}.intersection(files):
+            write_text(os.path.join(target, name), files[name])
     return f"{kind.export_folder}: signatures {', '.join(sorted(signatures))}"

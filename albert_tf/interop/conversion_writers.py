@@ -151,16 +151,23 @@ def _copy(source: str, target: str) -> None:
 
 
 def _write_keras(output: str, model: ConvertedModel) -> None:
-    config_file = os.path.join(os.path.dirname(output), CONFIG_FILE)
-    if files.exists(config_file) and AlbertConfig.from_json_file(config_file) != model.config:
-        raise InputError(f"`output`={output}: {config_file} belongs to another model")
+    folder = os.path.dirname(output)
+    texts = {CONFIG_FILE: model.config.to_json(), **_meaning(model)}
+    for name, text in texts.items():
+        path = os.path.join(folder, name)
+        if not files.exists(path):
+            continue
+        differs = files.read_json(path, object) != files.parse_json(text, path, object)
+        if differs and (name != CONFIG_FILE or AlbertConfig.from_json_file(path) != model.config):
+            raise InputError(f"`output`={output}: {path} belongs to another model")
     shapes = {path: value.shape for path, value in model.values.items()}
     keras_model = create_model(model.head, model.config, shapes)
     for variable in keras_model.weights:
         if variable.path in model.values:
             variable.assign(model.values[variable.path])
-    files.make_folder(os.path.dirname(output), "output")
-    files.write_text(config_file, model.config.to_json())  # first, for the weights need it
+    files.make_folder(folder, "output")
+    for name, text in texts.items():  # first, for the weights need them
+        files.write_text(os.path.join(folder, name), text)
     write_keras_weights(output, keras_model)
 
 
@@ -173,13 +180,13 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
         if model.tokenizer is not None:
             length = model.config.max_position_embeddings
             write_tokenizer(model.tokenizer, folder, max_length=length)
-        kind = kind_of(model.head)
+        kind, texts = kind_of(model.head), _meaning(model)
         if kind and kind.huggingface_files:
-            texts = kind.load("huggingface_files")(model.source.path, model.config)
-            for name, text in texts.items():
-                path = os.path.join(folder, name)
-                files.make_folder(os.path.dirname(path), "output")
-                files.write_text(path, text)
+            texts |= kind.load("huggingface_files")(model.source.path, model.config)
+        for name, text in texts.items():
+            path = os.path.join(folder, name)
+            files.make_folder(os.path.dirname(path), "output")
+            files.write_text(path, text)
         facts = model_card.Facts(
             name=os.path.basename(output.rstrip("/")),
             head=model.head,
@@ -222,12 +229,21 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
     return fields
 
 
+def _meaning(model: ConvertedModel) -> dict[str, str]:
+    """Return file name -> text of what says how the model reads examples, and what it answers."""
+    texts = {LABELS_FILE: labels_text(model.adjacent.labels)} if model.adjacent.labels else {}
+    if kind := kind_of(model.head):
+        settings = os.path.join(folder_of(model.source.path), kind.settings_file)
+        if files.exists(settings):
+            texts[kind.settings_file] = files.read_text(settings)
+    return texts
+
+
 def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
     """Write the files that training keeps next to checkpoints."""
     adjacent = model.adjacent
     texts = {CONFIG_FILE: config.to_json()}
-    if adjacent.labels:
-        texts[LABELS_FILE] = labels_text(adjacent.labels)
+    texts |= _meaning(model)
     if adjacent.results:
         lines = (f"{name} = {value}\n" for name, value in adjacent.results.items())
         texts[RESULTS_FILE] = "".join(lines)
@@ -237,10 +253,6 @@ def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConf
         texts[DATA_FILE] = json.dumps(adjacent.data, indent=2, ensure_ascii=False) + "\n"
     for name, text in texts.items():
         files.write_text(os.path.join(folder, name), text)
-    if kind := kind_of(model.head):
-        settings = os.path.join(folder_of(model.source.path), kind.settings_file)
-        if files.exists(settings):
-            _copy(settings, os.path.join(folder, kind.settings_file))
     if model.tokenizer is not None:
         path = os.path.join(folder, os.path.basename(model.tokenizer.path))
         _copy(model.tokenizer.path, path)

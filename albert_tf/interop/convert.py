@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import tempfile
 from collections.abc import Iterator
 
@@ -30,7 +29,6 @@ from albert_tf.interop.layout import folder_of
 from albert_tf.interop.models import HEADS, create_model, possible_heads, read_as
 from albert_tf.interop.weights import MatchedWeights, Shape, Weights, config_differences, match
 from albert_tf.report.sections import text_table
-from albert_tf.task_kinds import kind_of
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -151,12 +149,6 @@ def _notes(
             "note: no vocabulary next to the weights; --spm_model_file adds a tokenizer to the "
             "output"
         )
-    kind = kind_of(model.head)
-    if options.to_format == "huggingface" and kind:
-        settings = os.path.join(folder_of(model.source.path), kind.settings_file)
-        written = os.path.join(options.output, kind.settings_file)
-        if files.exists(settings) and not files.exists(written):
-            yield f"note: not in the output: {settings}, which says how the model reads examples"
 
 
 def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[str, Shape]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
+from albert_tf.interop.convert import ConvertOptions, convert
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.prediction.tasks import Export
 from albert_tf.tasks.classification.datasets import ClassificationDataset
@@ -125,3 +128,33 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     assert predict_exported(export, {"text": ["x"]}) == [
         {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
     ]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("kind", "labels"), [("multi_label", [5, "b"]), ("regression", None)])
+def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
+    weights = write_weights(tmp_path)
+    model = albert_tf.TextClassifier.from_preset(weights, target=kind, labels=labels)
+    for weight in model.model.weights[-2:]:  # not all answers are the same
+        weight.assign(np.linspace(-2, 3, weight.shape.num_elements()).reshape(weight.shape))
+    texts = ["the cat", "a"]
+    model.save(f"{tmp_path}/saved")
+    model.export(f"{tmp_path}/export")
+    written = [f"{tmp_path}/export/classifier"]
+    for format in ("jax", "google", "huggingface", "albert_tf"):
+        output = f"{tmp_path}/{format}"
+        if format == "albert_tf":
+            output = f"{tmp_path}/keras/model.weights.h5"
+        options = ConvertOptions(input=f"{tmp_path}/saved", output=output, to_format=format)
+        convert(options)
+        written.append(output)
+    shutil.copy(tmp_path / "vocab.txt", tmp_path / "keras")
+    for path in written:
+        again = albert_tf.TextClassifier.from_preset(path)
+        assert (again.predict(texts), typed(again.labels)) == (
+            pytest.approx(model.predict(texts), rel=1e-6) if not labels else model.predict(texts),
+            typed(model.labels),
+        ), path
+    (tmp_path / "keras/target.json").write_text('{"kind": "classification"}')
+    with pytest.raises(InputError, match=r"keras/target.json belongs to another model$"):
+        convert(dataclasses.replace(options, output=f"{tmp_path}/keras/b.weights.h5"))
