@@ -3,8 +3,6 @@
     python -m albert_tf.analysis layers --model=out/albert,out/bert --input_file=text.txt
     python -m albert_tf.analysis attention --model=out --text="The cat sat on the mat."
     python -m albert_tf.analysis parameters --model=base_v2,xxlarge_v2
-    python -m albert_tf.analysis embeddings --model=out --pieces=king,queen
-    python -m albert_tf.analysis probe --model=out --text="Paris is the [MASK] of France."
 
 `python -m albert_tf.analysis NAME --help` lists the flags of an analysis.
 """
@@ -19,12 +17,10 @@ from typing import Any, NamedTuple
 
 from albert_tf.analysis.analysis_options import (
     AttentionOptions,
-    EmbeddingsOptions,
     LayersOptions,
     ModelOptions,
     OutputOptions,
     ParametersOptions,
-    ProbeOptions,
 )
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
@@ -53,8 +49,6 @@ ANALYSES = {
     ),
     "attention": Analysis(AttentionOptions, "attention maps of all layers and heads"),
     "parameters": Analysis(ParametersOptions, "parameters, operations and memory by part"),
-    "embeddings": Analysis(EmbeddingsOptions, "nearest neighbors in the embedding table"),
-    "probe": Analysis(ProbeOptions, "what the masked-LM head predicts after every layer"),
 }
 
 

@@ -129,27 +129,3 @@ class ParametersOptions(OutputOptions):
     bert: bool = option(
         True, "Whether to compare each shape with a BERT: E = H, and no parameters are shared."
     )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingsOptions(ModelOptions):
-    """Flags of `albert-analyze embeddings`."""
-
-    model: str = _model_option(_ONE_MODEL)
-    pieces: tuple[str, ...] = option(
-        help="Words or pieces of the vocabulary, separated by commas. A word of several pieces "
-        "stands for each of them."
-    )
-    top_k: int = option(10, "Number of neighbors.", minimum=1)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ProbeOptions(ModelOptions):
-    """Flags of `albert-analyze probe`."""
-
-    model: str = _model_option(f"{_ONE_MODEL} It must have the masked-LM head.")
-    text: str = option(help="A sentence with one or more [MASK].")
-    target: str | None = option(
-        None, "A word that is one token of the vocabulary, whose probability and rank are shown."
-    )
-    top_k: int = option(5, "Number of candidates per layer and mask.", minimum=1)

@@ -83,23 +83,18 @@ def test_every_analysis_of_a_training_folder(tmp_path, capsys, monkeypatch):
     assert np.shape(found["statistics"]["entropy"]) == (1, 2)
     assert "script" in Reader((tmp_path / "out" / "attention.html").read_text()).names()
 
-    pieces = run(
-        "embeddings", tmp_path, model=f"{trained}/albert_config.json", pieces=("ab",), top_k=2
-    )["neighbors"]
-    assert list(pieces) == ["a", "##b"]
-    flags = {"model": trained, "text": "a [MASK]", "target": "c", "formats": ("svg", "png")}
-    layers = run("probe", tmp_path, **flags)["layers"]
-    assert len(layers) == 2
-    assert layers[1][0]["tokens"][0] in (tmp_path / "out" / "probe.svg").read_text()
-    assert (tmp_path / "out" / "probe.png").read_bytes().startswith(b"\x89PNG")
+    flags = {"model": f"{trained}/albert_config.json", "text": "a [MASK]"}
+    run("attention", tmp_path, **flags)
     with pytest.raises(InputError, match="`model`=base_v2: is a config without weights"):
-        run("probe", tmp_path, **{**flags, "model": "base_v2"})
-    assert "wrote probe.json, probe.svg, probe.png" in capsys.readouterr().out
+        run("attention", tmp_path, **{**flags, "model": "base_v2"})
+    run("parameters", tmp_path, model=("base_v2",), formats=("svg", "png"))
+    assert (tmp_path / "out" / "parameters.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote parameters.json, parameters.svg, parameters.png" in capsys.readouterr().out
 
     monkeypatch.setattr("sys.argv", ["albert-analyze", "heads"])
     with pytest.raises(SystemExit):
         command.cli()
     assert capsys.readouterr().err == (
         "albert-analyze: error: heads: the first word must be one of layers, attention, "
-        "parameters, embeddings, probe\n"
+        "parameters\n"
     )
