@@ -26,7 +26,6 @@ def parse_flags(arguments: Sequence[str], flag_values: flags.FlagValues) -> list
 
 
 def _parsing_error(error: flags.Error, flag_values: flags.FlagValues) -> str:
-    """Describe an error of absl in the style of this project."""
     text = str(error)
     if isinstance(error, flags.UnrecognizedFlagError):
         meant = re.search("Did you mean: (.*) [?]", text)

@@ -191,7 +191,6 @@ _current_run = ""
 
 
 def _call(setup: _Setup, function: Callable[[Item], Result], item: Item) -> Result:
-    """Call a function in a worker process."""
     global _current_run
     with _lock:
         if _current_run != setup.run:

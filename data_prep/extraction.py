@@ -248,7 +248,6 @@ class _Extraction:
         work.close()
 
     def _output_of(self, extracted: _ExtractedUnit) -> Iterator[OutputDocument]:
-        """Yield what a unit contributes to the corpus."""
         yield from extracted.output
         for document, paragraphs in extracted.documents:
             new = []
@@ -271,7 +270,6 @@ class _Extraction:
         self._counts.left_out["near duplicates"] = store.written["documents"] - kept
 
     def _state(self, units: int) -> dict[str, Any]:
-        """Return what the journal records after a number of units."""
         return {
             "units": units,
             "counts": self._counts.as_dict(),
@@ -329,7 +327,6 @@ def _prepare(job: _Job) -> None:
 
 
 def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
-    """Read a unit and splits it into sentences, in any process."""
     number, unit = task
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
@@ -355,7 +352,6 @@ def _is_in_language(document: Document, options: ExtractionOptions) -> bool:
 
 
 def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
-    """Return why an output would be empty, and what to change."""
     if path == options.eval_output_file:
         return (
             f"`eval_fraction`={options.eval_fraction}: no document was drawn for {path}; raise "

@@ -136,7 +136,6 @@ def _code(language: str) -> str:
 
 
 def _pieces(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Yield the paragraphs, short ones together with those that follow."""
     piece = ""
     for paragraph in paragraphs:
         piece += f"\n{paragraph}" if piece else paragraph

@@ -190,5 +190,4 @@ def _make_part(task: tuple[int, list[str]]) -> int | str:
 
 
 def _make_shard(shard: int) -> None:
-    """Join the parts of an output file."""
     join_parts(_worker.plan, _worker.work, shard)

@@ -105,7 +105,6 @@ def build_manifest(
 def _unknown(
     plan: Plan, counts: Counter[str], unit_counts: Sequence[Counter[str]]
 ) -> dict[str, Any]:
-    """Return the number of unknown tokens, their characters, and the files with many."""
     characters = {
         name.removeprefix(UNKNOWN_CHARACTER): count
         for name, count in counts.items()

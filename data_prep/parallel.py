@@ -98,7 +98,6 @@ class Workers:
             yield waiting.popleft().result()
 
     def _call(self, function: Callable[[Item], Result], item: Item) -> Result:
-        """Call a function in an idle process, from any thread."""
         connection, setup = self._idle.get()
         try:
             connection.send((setup, function, item))

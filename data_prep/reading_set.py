@@ -144,7 +144,6 @@ def _settings(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any
 
 
 def _language(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
-    """Return the language that the option or the manifests specify."""
     recorded = {
         corpus["settings"]["language"]
         for manifest in manifests.values()
@@ -228,7 +227,6 @@ def _vocabulary(options: ReadingSetOptions, manifests: Manifests) -> dict[str, A
 
 
 def _digest(text_options: ExtractionOptions, example_options: PretrainingDataOptions) -> str:
-    """Return a hash of everything that affects the examples."""
     made_from = dataclasses.asdict(example_options)
     paths = [made_from.pop(name) for name in _VOCABULARIES]
     inputs = find_inputs(parse_sources(text_options), "eval_reading_set")

@@ -208,7 +208,6 @@ def _checksum(bucket: Bucket) -> int:
 
 
 def _gather_tokens(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Return the tokens of some spans, one after the other."""
     sizes = (spans[:, 1] - spans[:, 0]) + (spans[:, 3] - spans[:, 2])
     tokens = np.empty(int(sizes.sum()), ids.dtype)
     _gather(ids, spans, tokens)

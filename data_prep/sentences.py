@@ -113,7 +113,6 @@ def _cut(piece: str) -> list[str]:
 
 
 def _joined(pieces: list[str], paragraph: str, language: str) -> list[str]:
-    """Join the pieces that belong to one sentence."""
     sentences, sentence = [], [pieces[0]]
     for piece in pieces[1:]:
         last = sentence[-1]

@@ -184,7 +184,6 @@ class Workers:
             raise
 
     def _report(self, error: Exception) -> None:
-        """Report an error that the others do not know of."""
         if self._failures and error is not self._shared and not isinstance(error, WorkerLost):
             self._failures.report(error)
 
@@ -200,7 +199,6 @@ class Workers:
         return {int(number) for number in re.findall(r"task:(\d+)", str(error))} - {self._index}
 
     def _gather(self, own: int) -> list[int]:
-        """Return every worker's number, in their order."""
         values = [0.0] * self.count
         values[self._index] = float(own)
         return [int(value) for value in self._sum(values)]

@@ -172,7 +172,6 @@ def _can_write(folder: str, requested: str) -> bool:
 def _load(
     source: Source, init_checkpoint: str, settings: Any
 ) -> tuple[keras.Model, MatchedWeights]:
-    """Create the model and load its weights."""
     model = create_exported_model(source.head, source.config, settings, source.weights)
     with arguments_renamed(path="init_checkpoint"):
         matched = load_weights(model, init_checkpoint)
@@ -214,7 +213,6 @@ def _write_card(
 
 
 def _write_encoder(folder: str, source: Source, model: keras.Model, matched: MatchedWeights) -> str:
-    """Write encoder/ and return a line about it."""
     if kind_of(source.head):
         model = model.encoder
     missing = tuple(matched.missing)
@@ -254,7 +252,6 @@ def _write_record(tokenizer: Tokenizer, folder: str) -> str:
 
 
 def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
-    """Write the pieces of a SentencePiece model as text, in SentencePiece's own format."""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return []
     name = os.path.basename(tokenizer.path).removesuffix(".model")
@@ -265,7 +262,6 @@ def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
 
 
 def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
-    """Write preprocess/ and return a line about it."""
     from albert_tf.export.graph_tokenizers import graph_tokenizer
     from albert_tf.export.preprocessor import Preprocessor
 

@@ -76,7 +76,6 @@ _STRINGS = {
 
 
 def _task_inputs(kind: TaskKind | None) -> dict[str, np.ndarray]:
-    """Return an array for each input of a kind of task."""
     other = {int: np.zeros(len(_TEXTS), np.int32), str: _STRINGS["text"]}
     inputs = kind.inputs.items() if kind else ()
     return {name: _STRINGS[name] if name in _STRINGS else other[type_] for name, type_ in inputs}
@@ -209,7 +208,6 @@ def _check_signatures(folder: str, found: dict[str, np.ndarray]) -> None:
 def _differences(
     found: dict[str, np.ndarray], model: keras.Model, inputs: dict[str, np.ndarray]
 ) -> Iterator[tuple[str, float]]:
-    """Yield the largest difference of each output from the model's."""
     outputs = model(features(**inputs))
     per_layer = model.config.inner_group_num
     layers = outputs["encoder_outputs"][per_layer - 1 :: per_layer]

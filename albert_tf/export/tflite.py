@@ -156,7 +156,6 @@ def _runner(content: bytes) -> Callable[..., dict[str, np.ndarray]]:
 
 
 def _examples(vocab_size: int, length: int) -> list[dict[str, np.ndarray]]:
-    """Return sequences of random tokens of several lengths, with two segments."""
     random = np.random.default_rng(0)
     examples = []
     for used in np.linspace(min(8, length), length, _COMPARED).astype(int):

@@ -180,7 +180,6 @@ def _cut_to_header(rows, columns):
 def _named(
     path: str, rows: Iterable[tuple[int, list[str]]], columns: tuple[str, ...] | None
 ) -> Iterator[Row]:
-    """Turn rows of fields into dictionaries."""
     names = columns
     for number, fields in rows:
         if names is None:
@@ -200,7 +199,6 @@ def _named(
 
 
 def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    """Yield one JSON object per line."""
     _check_header_asked(path, columns)
     any_row = False
     for number, line in enumerate(read_lines(path), start=1):

@@ -81,7 +81,6 @@ def member_options(options: Options) -> list[Options]:
 
 
 def _folders(name: str) -> list[str]:
-    """Return the trained folders that a name or a glob stands for."""
     if is_trained(name):
         return [name]
     if not glob.has_magic(name):

@@ -110,7 +110,6 @@ def _hash_of_tokens(examples: ExampleSet) -> str:
 
 
 def _predict(member: Member) -> Predicted:
-    """Run a model on all sets, and release it."""
     options, context = member
     logger.info("running %s", options.output_dir)
     run = FineTuningRun(options.resolved(0), context)
@@ -138,7 +137,6 @@ def _score(
 def _write(
     options: FineTuningOptions, members: Sequence[Member], predicted: Sequence[Predicted]
 ) -> None:
-    """Write what the models predict together."""
     context, folder = members[0].context, options.output_dir
     task, sets, is_chief = context.task, context.sets, context.engine.workers.is_chief
     # Thresholds, names in messages and submissions are those of the ensemble.
@@ -192,7 +190,6 @@ def _report_gain(metric: str, value: float, singles: Sequence[float]) -> None:
 
 
 def _table(rows: Sequence[tuple[str, Predicted]], results: dict[str, float]) -> str:
-    """Return a row per model, and one of the ensemble."""
     names = sorted(results)
     lines = [["model", "step", *names]]
     for folder, each in rows:

@@ -266,7 +266,6 @@ class FineTuningOptions(TrainingOptions):
             )
 
     def _several_runs(self) -> str:
-        """Return the option that asks for several runs, with its value."""
         for name in ("learning_rates", "train_batch_sizes"):
             if values := getattr(self, name):
                 return f"`{name}`={','.join(values)}"

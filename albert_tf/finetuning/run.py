@@ -279,7 +279,6 @@ def _check_inputs(options: FineTuningOptions) -> None:
 
 @contextlib.contextmanager
 def _standard_output_for_predictions(options: FineTuningOptions) -> Iterator[None]:
-    """Send messages to standard error while predictions go to standard output."""
     if not (options.streams and options.predict_output == STANDARD_STREAM):
         yield
         return

@@ -203,7 +203,6 @@ def _row(record: RunRecord, metric: str) -> dict[str, Any]:
 
 
 def _summary(records: list[RunRecord], metric: str) -> list[dict[str, Any]]:
-    """Return statistics of the metric over the seeds of every setting."""
     settings: dict[tuple, list[RunRecord]] = {}
     for record in records:
         setting = record["learning_rate"], record["train_batch_size"]

@@ -111,7 +111,6 @@ def _title(
     task: FineTuningTask,
     reported: Sequence[tuple[ExampleSet, Outputs]],
 ) -> str:
-    """Return the kind of task, the data and the model."""
     first = reported[0][0]
     data = getattr(options, "predict_file", None) or getattr(options, "data_dir", None) or ""
     name = os.path.basename(data.rstrip("/"))
@@ -189,8 +188,6 @@ def _cell(value: Any) -> str:
 
 
 def _learning(folder: str, metrics: Sequence[str], in_percent: bool = False) -> list[Section]:
-    """Return curves of training, and of the evaluations during training."""
-
     def line(name: str, rows: list[Row], quantity: str, scale: float = 1) -> list[Line]:
         points = [(row["step"], row[quantity] / scale) for row in rows if quantity in row]
         if not points:
@@ -232,7 +229,6 @@ def _learning(folder: str, metrics: Sequence[str], in_percent: bool = False) -> 
 
 
 def _step(folder: str) -> int | None:
-    """Return the step of the checkpoint that was evaluated last."""
     if not exists(f"{folder}/{RESULTS_FILE}"):
         return None
     value = read_results(folder).get("global_step")
@@ -279,7 +275,6 @@ def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
 def _warnings(
     task: FineTuningTask, reported: Sequence[tuple[ExampleSet, Outputs]]
 ) -> list[Section]:
-    """Return warnings of evaluated sets with one prediction throughout."""
     sections = []
     for examples, outputs in reported:
         if examples.split == "eval" and (reason := task.collapse(examples, outputs)):

@@ -95,7 +95,6 @@ def _write(member: Member, path: str) -> None:
 
 
 def _chunks(member: Member) -> Iterator[bytes]:
-    """Read a file in an archive, in parts."""
     try:
         with member.open() as source:
             while chunk := source.read(_CHUNK):
@@ -124,7 +123,6 @@ def _damage_reported(archive: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _members(archive: str, largest_size: int) -> Iterator[list[Member]]:
-    """Open an archive and yield its files, checked."""
     with open(archive, "rb") as file:
         start = file.read(4)
         file.seek(0)

@@ -166,7 +166,6 @@ def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
 
 
 def _chunks(response: Any) -> Iterator[bytes]:
-    """Yield what a server sends, in parts."""
     while True:
         try:
             chunk = response.read1(_CHUNK)

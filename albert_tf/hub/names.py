@@ -111,7 +111,6 @@ def _local(
 
 
 def _repository(name: str) -> HubName | None:
-    """Return the repository that a name seems to stand for."""
     last = os.path.basename(name)
     if last.endswith(_FILE_ENDINGS) or _CHECKPOINT.fullmatch(last):
         return None

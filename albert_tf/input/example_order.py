@@ -102,7 +102,6 @@ class TrainingOrder:
         return -(-epoch * len(self._lengths) // self._size)
 
     def _examples(self, start: int, end: int) -> np.ndarray:
-        """Return numbers of the examples at some positions in the sequence of all epochs."""
         count = len(self._lengths)
         parts: list[np.ndarray] = [np.zeros(0, np.int64)]
         for epoch in range(start // count, -(-end // count) if end > start else 0):

@@ -286,7 +286,6 @@ def _parse_entry(content, position, end, kind, limit, values):
 
 @compiled
 def _is_valid_list(content, position, end, kind):
-    """Return whether a list that is not read is well-formed."""
     while position < end:
         tag, begin, position = _field(content, position, end)
         if position < 0 or (kind == _FLOAT and tag == _FIRST and (position - begin) % 4):

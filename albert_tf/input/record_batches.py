@@ -176,7 +176,6 @@ class _Windows:
         self._windows: OrderedDict[int, Future[_Window]] = OrderedDict()
 
     def get(self, window: int) -> _Window:
-        """Return the batches of a window."""
         with self._lock:
             found = self._started(window)
             if found.done():  # so as not to delay the first batch

@@ -231,7 +231,6 @@ def fingerprint(path: str, index: FileIndex) -> str:
 
 
 def _read_indexes(folder: str) -> dict[str, FileIndex]:
-    """Return the indexes that were written in a folder, by name of the TFRecord file."""
     found: dict[str, FileIndex] = {}
     for path in files.files_in(folder, "*.index.json"):
         # A damaged file, or one that has nothing to do with TFRecords, is as good as none.

@@ -163,7 +163,6 @@ def check_files(paths: Sequence[str], features: Mapping[str, Feature]) -> None:
 
 
 def _length_mismatch(error: WrongLengthError) -> str:
-    """Return what to say of examples with another length, with the argument that fits them."""
     argument = {
         "masked_lm_positions": "max_predictions_per_seq",
         "input_ids": "max_seq_length",

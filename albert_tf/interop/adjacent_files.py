@@ -208,7 +208,6 @@ def described_checkpoint(path: str) -> str:
 
 
 def _steps(folder: str) -> list[str]:
-    """Return the steps of the checkpoints in a folder, in ascending order."""
     steps = {
         step for each in CHECKPOINT_FORMATS.values() for step in each.steps_in(folder).values()
     }

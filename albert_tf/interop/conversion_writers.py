@@ -240,7 +240,6 @@ def _meaning(model: ConvertedModel) -> dict[str, str]:
 
 
 def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
-    """Write the files that training keeps next to checkpoints."""
     adjacent = model.adjacent
     texts = {CONFIG_FILE: config.to_json()}
     texts |= _meaning(model)

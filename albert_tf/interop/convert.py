@@ -132,7 +132,6 @@ def _optimizer(
 def _notes(
     options: ConvertOptions, model: ConvertedModel, matched: MatchedWeights
 ) -> Iterator[str]:
-    """Yield what users of the output should know."""
     if matched.missing:
         names = ", ".join(matched.missing)
         in_keras = options.output.endswith(SUFFIX)
@@ -152,7 +151,6 @@ def _notes(
 
 
 def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[str, Shape]:
-    """Return the shapes of the variables of a model, by path."""
     stored = {path: tensor.shape for path, tensor in weights.tensors.items()}
     if HEADS[head].labeled and f"{HEADS[head].scope}output_weights" not in stored:
         raise InputError(f"`head`={head}: {weights.path} has no weights of a {head}")

@@ -149,7 +149,6 @@ def _card(
 
 
 def _header(facts: Facts, library: str | None) -> str:
-    """Return the metadata of a card."""
     task = heads()[facts.head].hub_task
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
@@ -191,14 +190,12 @@ def _cell(value: Any) -> str:
 
 
 def _sizes(folder: str) -> dict[str, str]:
-    """Return the size of every file, and of all together."""
     sizes = files.sizes(folder)
     rows = {name: f"{size:,} bytes" for name, size in sizes.items()}
     return {**rows, "all files": f"{sum(sizes.values()):,} bytes"}
 
 
 def _data(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures in a data manifest that describe the training data."""
     rows = {text: f"{manifest[key]:,}" for key, text in _DATA.items() if key in manifest}
     settings = manifest.get("settings", {})
     rows |= {key: settings[key] for key in _SETTINGS if key in settings}

@@ -175,7 +175,6 @@ class EncoderModel(AlbertModel):
         return (outputs, *state) if state else outputs
 
     def _named(self, y) -> dict[str, Any]:
-        """Return the labels by name."""
         if y is None:
             return {}
         by_output = {output: label for label, output in self.targets.items()}

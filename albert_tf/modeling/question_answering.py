@@ -248,7 +248,6 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
 
 
 def _log_probs(logits, possible):
-    """Return log-probabilities over the possible positions of the last axis."""
     return ops.log_softmax(ops.where(possible, logits, _IMPOSSIBLE))
 
 

@@ -216,7 +216,6 @@ class AdamW(keras.optimizers.Optimizer):
         return new_moment / (ops.sqrt(new_variance) + self.epsilon)
 
     def _scale(self, update, variable, index: int):
-        """Return factor of the learning rate for this variable."""
         return 1.0
 
     def get_config(self):
@@ -294,7 +293,6 @@ class Lamb(AdamW):
         return dict(zip(TRUST_RATIOS, (ratios[0], median, ratios[last]), strict=True))
 
     def _scale(self, update, variable, index: int):
-        """Return the trust ratio."""
         if not self._adapted[index]:
             return 1.0
         norm, update_norm = ops.norm(variable), ops.norm(update)

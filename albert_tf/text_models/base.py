@@ -137,7 +137,6 @@ class TextModel(abc.ABC):
             return create_engine(keras.backend.backend(), DeviceOptions(strategy="one_device"))
 
     def _prediction_step(self, outputs: tuple[str, ...]) -> PredictionStep:
-        """Return the compiled forward pass of the current model."""
         step, model = self._prediction_steps.get(outputs, (None, None))
         if step is None or model is not self.model:
             step = self._engine.create_prediction_step(self._predicting_model(), outputs)

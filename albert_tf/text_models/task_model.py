@@ -117,7 +117,6 @@ class TaskModel(TextModel, Generic[Task]):
 
     @classmethod
     def _has_head(cls, preset: Preset) -> bool:
-        """Return whether the weights have, or may have, a head of this task."""
         return any(head.name in preset.heads for head in cls.kind.heads)
 
     @property
@@ -174,7 +173,6 @@ class TaskModel(TextModel, Generic[Task]):
         return ExampleSet(split, "", examples, self._known_task().encode(split, examples))
 
     def _outputs(self, examples: ExampleSet, batch_size: int) -> Outputs:
-        """Return what the model computes for examples, in their order."""
         task = self._known_task()
         length = task.options.max_seq_length
         outputs = self._predict(examples.features, task.outputs, batch_size, length)
@@ -336,7 +334,6 @@ class TaskModel(TextModel, Generic[Task]):
 
 
 def _write_checkpoint(path: str, values: Mapping, step: int) -> None:
-    """Write a checkpoint as the engine of Keras' backend does."""
     if keras.backend.backend() == "jax":
         from albert_tf.interop import orbax_checkpoints
 

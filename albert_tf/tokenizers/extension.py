@@ -83,7 +83,6 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer, pieces: Collection[str]) -
 
 
 def _best_score(text: str, scores: Mapping[str, float], unknown: float) -> float:
-    """Return the sum of scores of the best segmentation of a text."""
     best = [0.0]
     for end in range(1, len(text) + 1):
         last = best[end - 1] + scores.get(text[end - 1], unknown)
@@ -201,7 +200,6 @@ class _Search:
             self._add(number, +1)
 
     def joined(self, pieces: Sequence[str]) -> str:
-        """Return consecutive pieces as one."""
         return "".join([*pieces[:1], *(piece[self._prefix_length :] for piece in pieces[1:])])
 
     def best_pieces(self, is_usable: Callable[[str], bool]) -> Iterator[str]:
@@ -238,7 +236,6 @@ class _Search:
                 yield piece, last - first
 
     def _merged(self, run: Sequence[str], piece: str) -> list[str]:
-        """Return a sequence with the parts of a piece replaced by it."""
         merged: list[str] = []
         first = 0
         while first < len(run):

@@ -104,7 +104,6 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return [c for c, new in zip(characters, found, strict=True) if not new]
 
     def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
-        """Return the model's normalization of each character on its own."""
         found = [""] * len(characters)
         apart = "".join(f"q{c}" for c in characters)  # no accent composes with a q
         normalized, offsets = self._processor.normalize(apart, with_offsets=True)

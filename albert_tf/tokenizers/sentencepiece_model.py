@@ -123,7 +123,6 @@ def _piece(message: bytes) -> Piece:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the value, an int or bytes, of every field."""
     position = 0
     while position < len(message):
         key, position = _read_varint(message, position)

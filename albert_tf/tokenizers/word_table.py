@@ -119,7 +119,6 @@ class WordTable:
     def _join(
         self, texts: Sequence[str], numbers: np.ndarray, words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids and lengths of the texts that have been cut into words."""
         numbers = numbers[: np.maximum(words, 0).sum()]
         joined = np.empty((self._id_ends[numbers + 1] - self._id_ends[numbers]).sum(), np.int32)
         lengths = np.empty(len(words), np.int64)

@@ -90,7 +90,6 @@ class Compiler:
             return Compiled(**json.load(file))
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
-        """Return the file that describes a program."""
         request = to_request(asked, replicas)
         if request not in self._requests:
             path = os.path.join(self._folder, f"request-{len(self._requests)}.json")

@@ -221,7 +221,6 @@ def _learning(
     baselines: Mapping[str, tuple[str, Baseline]],
     best: Best | None,
 ) -> list[Section]:
-    """Return curves of training and held-out text."""
     sources = {"training": (training, True), "held out": (evaluations, False)}
     chosen = best.step if best else None
     losses = {name: (*rows, "loss") for name, rows in sources.items()}

@@ -118,7 +118,6 @@ def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
 
 
 def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
-    """Refuse a folder that contains another model."""
     path = f"{options.output_dir}/{CONFIG_FILE}"
     if not exists(path):
         return
@@ -295,7 +294,6 @@ def train_model(
 
 
 def _warn_of_steps(step: int, options: TrainingOptions) -> None:
-    """Warn of numbers of steps that leave out what they are meant for."""
     total, warmup = options.num_train_steps, options.start_warmup_step + options.num_warmup_steps
     if step > total:
         _logger.warning(

@@ -106,7 +106,6 @@ def _beginning(compressed: bytes) -> bytes:
 
 
 def _site(path: str, header: bytes) -> Site:
-    """Read the properties of a wiki from the beginning of its dump."""
     if not re.match(rb"(\xef\xbb\xbf)?\s*<(\?xml|mediawiki|page)\b", header):
         problem = "not the XML of a wiki dump, plain or .bz2"
         if not header:
@@ -162,7 +161,6 @@ def _plain(file: IO[bytes], unit: DumpUnit) -> Iterator[_Piece]:
 
 
 def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_Piece]:
-    """Yield the streams that begin in the unit, then those after it."""
     stream = _next_stream(file, unit.begin, unit.end)
     while stream is not None:
         file.seek(stream)
@@ -194,7 +192,6 @@ def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_
 
 
 def _read(file: IO[bytes], counts: Counts) -> Iterator[_Piece]:
-    """Yield the content of another compressed file."""
     try:
         while xml := file.read(_CHUNK_BYTES):
             yield _Piece(xml, True)
@@ -224,7 +221,6 @@ def _next_stream(file: IO[bytes], begin: int, end: int) -> int | None:
 
 
 def _split_pages(pieces: Iterator[_Piece], unit: DumpUnit, counts: Counts) -> Iterator[bytes]:
-    """Yield the pages that begin in pieces inside the unit."""
     xml, inside = b"", 0  # what is left to search, and how much of it is inside the unit
     tail = b""
     for piece in pieces:

@@ -199,6 +199,5 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
 
 
 def _description(metadata: str) -> str:
-    """Return the long description of a distribution."""
     message = email.parser.Parser().parsestr(metadata)
     return str(message.get_payload() or message["Description"] or "")

@@ -167,7 +167,6 @@ def one_line(name: str) -> str:
 
 
 def _table_type(path: str) -> TableType:
-    """Return the type of a table."""
     name, compression = files.split_compression(path)
     ending = os.path.splitext(name)[1]
     if ending not in TABLE_TYPES or compression not in TABLE_TYPES[ending].compressions:
@@ -184,7 +183,6 @@ def _missing_column(
 
 
 def _columns(options: ReaderOptions) -> list[str]:
-    """Return the columns to read."""
     return [name for name in (options.text_column, options.title_column) if name]
 
 
@@ -240,7 +238,6 @@ def _parquet_rows(path: str, options: ReaderOptions) -> Iterator[Row]:
 
 
 def _json_rows(path: str, options: ReaderOptions) -> Iterator[Row]:
-    """Yield the lines of a file of JSON lines, in which the columns occur."""
     missing = _columns(options)
     columns: dict[str, None] = {}
     good = bad = 0

@@ -27,7 +27,6 @@ _FORMULAS = "math|chem|ce"
 
 
 def _element(names: str) -> re.Pattern[str]:
-    """Match an element with a name and a content."""
     content = r"[^<]*(?:<(?!/?\1\b)[^<]*)*"
     return re.compile(rf"<({names})\b[^<>]*?(?:/>|>({content})</\1\s*>)", re.DOTALL | re.IGNORECASE)
 

@@ -104,7 +104,6 @@ def read_some(
 
 
 def _check(path: str, batch: Batch) -> None:
-    """Check that positions and ids are in range."""
     sequence = batch["input_ids"].shape[1]
     positions = batch.get("masked_lm_positions", np.zeros(1))
     if positions.min(initial=0) < 0 or positions.max(initial=0) >= sequence:

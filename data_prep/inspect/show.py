@@ -135,7 +135,6 @@ def examples(batch: Batch, names: Names, first: int) -> Iterator[str]:
 
 
 def _tokens(example: Batch, names: Names, mask_id: int) -> list[str]:
-    """Return the pieces of an example, with masked ones in brackets."""
     tokens = [names.piece(id) for id in example["input_ids"].tolist()]
     if "masked_lm_weights" not in example:
         return tokens

@@ -22,7 +22,6 @@ from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
 def _arrays(*inputs) -> list[jax.Array]:
-    """Return the values of arrays and variables, in the dtype in which the layer computes."""
     return [jnp.asarray(each) for each in inputs]
 
 

@@ -238,7 +238,6 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         return new_state, jax.lax.with_sharding_constraint(row, self.shardings["step"])
 
     def _update(self, state: State, gradients, finite):
-        """Apply an update that is finite."""
         optimizer, params = self.optimizer, state["params"]
         values = [(v, params[v.path]) for v in self.model.weights]
         values += [(v, state["optimizer"][v.path]) for v in self.moments]

@@ -276,7 +276,6 @@ def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bo
 
 
 def _check_jax_options(options: DeviceOptions) -> None:
-    """Raise InputError for options that this engine does not have."""
     names = ("coordinator_address", "num_processes", "process_id", "shard_optimizer_state")
     for name in names:
         if value := getattr(options, name):

@@ -64,8 +64,6 @@ class TrainingExecution(Execution):
         return call
 
     def _function(self, layer) -> Callable:
-        """Return the layer as a function of its inputs and matrices."""
-
         def function(hidden, attention_mask, *matrices, **options):
             with keras.StatelessScope() as scope:
                 # The scope's constructor would cast them back to float32.

@@ -165,7 +165,6 @@ class _Sequence(NamedTuple):
         )
 
     def shuffled(self, seed: tf.Tensor) -> _Sequence:
-        """Return the same blocks in a random order."""
         blocks = tf.range(tf.size(self.ends, tf.int64))
         keys = _right_shift(_derive_seeds(seed, blocks), 1)
         order = tf.argsort(tf.cast(keys, tf.int64), stable=True)

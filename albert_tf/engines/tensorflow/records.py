@@ -120,7 +120,6 @@ def _check_values(
 
 
 def _draw(batch: dict[str, tf.Tensor], positions: tf.Tensor, stream: RecordStream):
-    """Draw what the files leave open for a batch of examples at these positions."""
     stored, masks = list(batch), stream.masks
     assert masks is not None
     prediction_shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]

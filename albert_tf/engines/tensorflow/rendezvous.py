@@ -92,7 +92,6 @@ class _Patience:
 
 
 def _receive(server: socket.socket, cluster: Cluster, own: dict) -> None:
-    """Wait for all others as the chief, and answer them at once."""
     arrived: dict[int, socket.socket] = {}
     patience = _Patience(cluster)
     server.settimeout(0.2)

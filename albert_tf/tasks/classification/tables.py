@@ -127,7 +127,6 @@ def _record(options: ClassificationOptions, columns: Columns) -> dict[str, Any]:
 
 
 def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
-    """Return what is predicted, and by what it is scored."""
     if options.regression and options.multi_label:
         raise InputError("`regression` and `multi_label` exclude each other")
     if options.multi_label and options.label_separator == "":
@@ -140,7 +139,6 @@ def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
 
 
 def _columns(options: ClassificationOptions) -> Columns:
-    """Return the columns to read, by name, or by number in files that do not name them."""
     by_number = options.header is False
     for option in ("text_column", "text_pair_column", "label_column", "id_column"):
         name = getattr(options, option)

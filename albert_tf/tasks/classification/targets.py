@@ -231,7 +231,6 @@ TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Numbe
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:
-    """Sort numbers by value, anything else as text."""
     numbers = all(label.isdecimal() for label in labels)
     return tuple(sorted(labels, key=lambda label: (int(label) if numbers else 0, label)))
 

@@ -96,7 +96,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
     @classmethod
     def _is_trained(cls, preset: Preset) -> bool:
-        """Return whether the weights are those of a training folder of a classifier."""
         files = (os.path.join(preset.folder, name) for name in (KIND.settings_file, LABELS_FILE))
         return cls._has_head(preset) and any(map(exists, files))
 
@@ -124,7 +123,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         self._use_task(ClassificationTask(self._task_options(), self.tokenizer, target))
 
     def _task_options(self) -> ClassificationOptions:
-        """Return the options of a task that no training folder records."""
         return dataclasses.replace(
             self._options,
             regression=self._kind == "regression",

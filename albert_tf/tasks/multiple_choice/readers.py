@@ -57,7 +57,6 @@ def _file(options: MultipleChoiceOptions, split: str) -> str | None:
 
 
 def _source(options: MultipleChoiceOptions, split: str) -> str | None:
-    """Return what a split is read from, for messages."""
     if options.reads_json:
         return _file(options, split)
     return options.data_dir or HUB_RACE
@@ -71,7 +70,6 @@ def groups_of(options: MultipleChoiceOptions) -> Sequence[str]:
 
 
 def _levels(options: MultipleChoiceOptions) -> list[str]:
-    """Return the school levels of RACE that are read."""
     return [
         level
         for level in LEVELS

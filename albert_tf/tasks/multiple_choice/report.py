@@ -62,7 +62,6 @@ def _intervals(correct: np.ndarray, groups: np.ndarray, loss: np.ndarray) -> dic
 
 
 def _letters_section(title: str, predicted: np.ndarray, answers: np.ndarray | None) -> Section:
-    """Return how often each letter is predicted, and how often it is correct."""
     last = int(max(predicted.max(), 0 if answers is None else answers.max()))
     rows = []
     for number in range(last + 1):

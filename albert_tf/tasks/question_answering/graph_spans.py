@@ -80,7 +80,6 @@ def _independent(
 def _conditional(
     windows: Windows, outputs: dict[str, tf.Tensor], settings: QuestionAnsweringSettings
 ) -> Candidates:
-    """Return the most probable spans according to the conditional head."""
     position = windows.position[:, None]
     first = tf.cast(outputs["start_top_index"], tf.int64) - position
     first = tf.repeat(first, settings.end_n_top, axis=1)

@@ -76,7 +76,6 @@ def answered_section(answers: Sequence[str]) -> Section:
 
 
 def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Interval]:
-    """Return confidence intervals of the means of both columns, in percent."""
     share = wilson(scores[:, 0].sum(), len(scores))
     return {
         exact_match: share._replace(low=100 * share.low, high=100 * share.high),

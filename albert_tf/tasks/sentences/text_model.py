@@ -248,7 +248,6 @@ class SentenceEncoder(TaskModel[SentenceTask]):
 
     @staticmethod
     def _pairs(pairs: Any, scores: Any = None) -> list[TextPair]:
-        """Return pairs of the task."""
         rows = as_list(pairs, "pairs")
         numbers = [None] * len(rows) if scores is None else as_list(scores, "scores")
         check_same_length(rows, numbers, "scores", "pairs")

@@ -53,7 +53,6 @@ def _type_row(name: str, scores: Scores) -> tuple[str, ...]:
 def _intervals(
     truth: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]
 ) -> dict[str, Interval]:
-    """Of texts drawn with replacement."""
     counts = np.array(
         [count_matches([true], [found])[""] for true, found in zip(truth, predicted, strict=True)],
         np.float64,
@@ -104,7 +103,6 @@ def _overlap(one: Entity, other: Entity) -> bool:
 
 
 def _confusion(truth: Sequence[Sequence[Entity]], errors: Sequence[list[Error]]) -> Section:
-    """Return what became of the entities of each type."""
     confused: collections.Counter[tuple[str, str]] = collections.Counter()
     support = collections.Counter(label for each in truth for label, *_ in {e.key for e in each})
     for kind, true, found in (error for of_text in errors for error in of_text):

@@ -153,7 +153,6 @@ class TaggingTask(FineTuningTask):
     def _report(
         self, split: str, texts: Sequence[TaggedText], examples: Sequence[TaggedExample]
     ) -> None:
-        """Log what of the data cannot be learned, or be repaired."""
         words = sum(len(example.words) for example in examples)
         logger.info("%s: %s, %s", split, counted(len(texts), "text"), counted(words, "word"))
         if not self.finds_entities:

@@ -281,7 +281,6 @@ def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
 
 
 def _items(place: str, value: Any) -> list[Any]:
-    """Return a list of words, tags or entities."""
     if not hasattr(value, "tolist") and not isinstance(value, tuple | list):
         raise InputError(f"{place}: must be a list, not {shown_value(value)}")
     return as_list(value, place)

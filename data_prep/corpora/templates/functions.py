@@ -35,7 +35,6 @@ def chemical_formula(text: str) -> str:
 
 
 def _month(text: str, locale: Locale) -> str:
-    """Return the name of a month that is given as a number."""
     is_number = text.isdecimal() and 1 <= int(text) <= 12 and locale.months
     return locale.months[int(text) - 1] if is_number else text
 
