@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -154,16 +154,25 @@ class CheckpointFolder:
             return [latest, *paths]
         return [latest, *(path for path in paths if steps[path] < steps[latest])]
 
-    def add(self, path: str, keep: int, keep_every_n_hours: float) -> None:
+    def add(
+        self,
+        path: str,
+        keep: int,
+        keep_every_n_hours: float,
+        replaced: Sequence[str] | None = None,
+    ) -> None:
         """List a complete checkpoint as the latest, then remove those that it replaces.
 
         Args:
             path: of the checkpoint.
             keep, keep_every_n_hours: as for `Checkpoints`.
+            replaced: what it replaces, instead of the oldest beyond `keep`.
         """
         name = os.path.basename(path)
         before = self.format.read_list(self.path) or CheckpointList(name)
+        keep = keep if replaced is None else len(before.saved) + 1
         listed, obsolete = before.add(name, time.time(), keep, keep_every_n_hours)
+        obsolete += map(os.path.basename, replaced or ())
         self.format.write_list(self.path, listed)
         for other in obsolete:
             self.format.remove(f"{self.path}/{other}")
@@ -235,6 +244,7 @@ class Checkpoints(AbstractContextManager):
 
     Attributes:
         latest: path of the checkpoint that was restored last, or last known to be complete.
+        good: the last one that was restored, or saved as a good one.
         before_listing: called in the background before a checkpoint is listed as the latest, to
             wait for the log of the steps before it.
     """
@@ -251,6 +261,8 @@ class Checkpoints(AbstractContextManager):
         self.folder = folder
         self.state = state
         self.latest: str | None = None
+        self.good: str | None = None
+        self._bad: list[str] = []  # the last one that was saved, if it is not good
         self._keep = keep, keep_every_n_hours
         self._is_chief = folder.workers.is_chief
         self._writer = ThreadPoolExecutor(1, "checkpoint")
@@ -269,7 +281,7 @@ class Checkpoints(AbstractContextManager):
         with self.folder.workers.synchronized():
             values = self._read(path)
         self.state.tree = values
-        self.latest = path
+        self.latest = self.good = path
         return True
 
     def _read(self, path: str) -> dict[str, Any]:
@@ -294,8 +306,12 @@ class Checkpoints(AbstractContextManager):
         """Read tensors by name."""
         return {name: tensor.read() for name, tensor in tensors.items()}
 
-    def save(self) -> None:
+    def save(self, is_good: bool = True) -> None:
         """Start saving the current state, after waiting for the previous save.
+
+        Args:
+            is_good: whether it may replace older ones. One that is not, as of a run that has
+                diverged, replaces only the one before if that was not good either.
 
         Raises:
             OSError: If the previous checkpoint could not be written.
@@ -304,14 +320,16 @@ class Checkpoints(AbstractContextManager):
         path = f"{self.folder.path}/{NAME}-{self.state.step}"
         with self._writing(path):
             self._copy(path)
-        self._pending = self._writer.submit(self._finish, path)
+        replaced, self._bad = None if is_good else self._bad, [] if is_good else [path]
+        self.good = path if is_good else self.good
+        self._pending = self._writer.submit(self._finish, path, replaced)
 
-    def _finish(self, path: str) -> str:
+    def _finish(self, path: str, replaced: Sequence[str] | None) -> str:
         self.before_listing()
         with self._writing(path):
             self._write(path)
             if self._is_chief:
-                self.folder.add(path, *self._keep)
+                self.folder.add(path, *self._keep, replaced)
         return path
 
     @contextlib.contextmanager

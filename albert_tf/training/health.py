@@ -66,13 +66,20 @@ class Workload:
         return rates
 
 
+# A loss has diverged above this multiple of the first one, or of 1 if that was less.
+_DIVERGED = 5.0
+
+
 class Health:
     """Turns results of steps into metrics, and ends a run whose updates are all skipped.
 
     Args:
         objective: what is minimized.
         max_nonfinite_steps: number of skipped steps in a row that ends the run.
-        advice: the last sentence of the error that ends the run.
+        advice: what to try after a run that has failed or diverged.
+
+    Attributes:
+        first_loss: of the run; that of the first finite step here, unless it is set before.
     """
 
     def __init__(self, objective: Objective, max_nonfinite_steps: int, advice: str):
@@ -80,6 +87,9 @@ class Health:
         self._limit = max_nonfinite_steps
         self._advice = advice
         self._in_a_row = 0
+        self.first_loss: float | None = None
+        self._loss = 0.0
+        self._has_warned = False
         self._before = "no step before them was finite"
         self._failure: str | None = None
 
@@ -105,6 +115,9 @@ class Health:
             quantities = means(results.sums, results.weights)
             loss = sum(quantities[name] for name in self._objective.losses)
             metrics = {"loss": loss, **quantities, **metrics}
+            self._loss = loss
+            if self.first_loss is None:
+                self.first_loss = float(history["loss"][finite][0])
             metrics["gradient_norm"] = float(history["gradient_norm"][finite][-1])
         else:
             metrics = {
@@ -131,10 +144,34 @@ class Health:
                     f"norm {parameter_norm:.4g}). {self._advice}"
                 )
 
-    def check(self) -> None:
-        """Raise InputError when too many steps in a row were skipped."""
+    @property
+    def _has_diverged(self) -> bool:
+        return self._loss > _DIVERGED * max(self.first_loss or 0.0, 1.0)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the last update was made, and the loss has not diverged."""
+        return not (self._in_a_row or self._has_diverged)
+
+    def warning(self, step: int, good: str | None) -> str | None:
+        """Return a line when the loss has diverged, once.
+
+        Args:
+            step: now.
+            good: the last checkpoint from before.
+        """
+        if not self._has_diverged or self._has_warned:
+            return None
+        self._has_warned = True
+        return (
+            f"the loss has diverged to {self._loss:.4g} at step {step}, from {self.first_loss:.4g} "
+            f"at first. {self._advice}, from {good or 'scratch'}"
+        )
+
+    def check(self, good: str | None = None) -> None:
+        """Raise InputError when too many steps in a row were skipped; `good` as for `warning`."""
         if self._failure:
-            raise InputError(self._failure)
+            raise InputError(f"{self._failure}, from {good or 'scratch'}")
 
 
 def memory(device_peak: int | None = None) -> dict[str, float]:
@@ -234,4 +271,4 @@ def what_to_try(options: TrainingOptions) -> str:
     tries = [lower, "a longer warm-up"]
     if options.dtype != "float32":
         tries.append("`dtype`=float32")
-    return f"Try {', '.join(tries)}, from the latest checkpoint or from scratch"
+    return f"Try {', '.join(tries)}"

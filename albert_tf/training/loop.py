@@ -78,6 +78,7 @@ def train(
     if step >= num_train_steps:
         return
     time_limit = TimeLimit(workers, options.max_train_minutes, options.output_dir, step)
+    health.first_loss = workers.from_chief(lambda: _first_loss(options.output_dir, step))
     if stop_reason := time_limit.stop_reason(step):
         _logger.info("%s", stop_reason)
         return
@@ -106,7 +107,9 @@ def train(
                 if log:
                     lengths = results.history["length"]
                     log.write(step, metrics, lengths, time_limit.seconds_left)
-                health.check()
+                    if warning := health.warning(step, checkpoints.good):
+                        _logger.warning("%s", warning)
+                health.check(checkpoints.good)
                 checkpoints.check()
             stop_signal = workers.agree(signals.received)
             evaluate_now = evaluation is not None and evaluation.is_due(step) and not stop_signal
@@ -127,7 +130,7 @@ def train(
                 with workers.synchronized():
                     if log:
                         log.sync()
-                    checkpoints.save()
+                    checkpoints.save(health.is_good)
             if evaluation is not None and is_best:
                 with workers.synchronized():
                     checkpoints.wait()
@@ -225,6 +228,12 @@ def _recorded(folder: str, step: int) -> float:
         if TRAINING_SECONDS in row:
             return float(row[TRAINING_SECONDS])
     return 0.0
+
+
+def _first_loss(folder: str, step: int) -> float | None:
+    """Return the loss of the first record up to a step; None without one."""
+    rows = (parse_row(line, folder) for line in lines_up_to(folder, step))
+    return next((row["loss"] for row in rows if "loss" in row), None)
 
 
 def evaluate(

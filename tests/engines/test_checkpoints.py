@@ -85,6 +85,22 @@ def test_only_the_newest_are_kept(kind, tmp_path):
     }
 
 
+def test_one_that_is_not_good_replaces_no_good_one(kind, tmp_path):
+    def save(*steps, is_good):
+        state = kind.state(0)
+        with kind.checkpoints(tmp_path, state, keep=2) as checkpoints:
+            for step in steps:
+                state.tree = kind.state(step).tree
+                checkpoints.save(is_good)
+
+    save(1, 2, 3, is_good=True)
+    save(4, 5, 6, is_good=False)
+    assert kind.steps_in(tmp_path) == [2, 3, 6]
+    assert kind.restored(tmp_path) == 6
+    save(7, is_good=True)
+    assert kind.steps_in(tmp_path) == [6, 7]
+
+
 @pytest.mark.integration
 def test_one_in_so_many_hours_stays_for_good(kind, tmp_path, monkeypatch):
     for step in range(1, 13):

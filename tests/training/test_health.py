@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -195,18 +196,18 @@ def test_measures_are_those_of_the_last_finite_step():
     assert metrics["nonfinite_steps"] == 1
 
 
-def run(tmp_path, scales, limit, per_loop=3):
+def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
     step = as_new()
     engine = TensorFlowEngine(step.devices)
     train(
         engine,
         step,
         ListStream(scaled_batches(scales)),
-        engine.create_checkpoints(str(tmp_path), step),
+        engine.create_checkpoints(str(tmp_path), step, keep=keep),
         PretrainingOptions(
             output_dir=str(tmp_path),
             num_train_steps=len(scales),
-            save_checkpoints_steps=len(scales),
+            save_checkpoints_steps=save_every or len(scales),
             iterations_per_loop=per_loop,
         ),
         Health(step.objective, limit, "Try something else"),
@@ -234,10 +235,28 @@ def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     assert message.startswith("`max_nonfinite_steps`=4: the updates of steps 4 to 7 were skipped")
     assert "now nan and nan; at step 3 they were " in message
     assert "parameter norm " in message
-    assert message.endswith("Try something else")
+    assert message.endswith("Try something else, from scratch")
     assert not list(tmp_path.glob("model.ckpt-*")), "nothing is saved after it"
     # The steps before, and those that ended it, are on record.
     assert sum(row["nonfinite_steps"] for row in records(tmp_path)) == 5
+
+
+@pytest.mark.integration
+def test_a_run_that_diverges_keeps_the_checkpoint_from_before(tmp_path, caplog):
+    def steps():
+        return sorted(int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("*.index"))
+
+    scales = [1, 1, 1, 1e4, 1e4, 1e4, 1e4, 1e4, 1, np.nan, 1e4, np.nan, np.nan, np.nan, np.nan]
+    with pytest.raises(InputError) as error:
+        run(tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
+    good = f"{tmp_path}/model.ckpt-2"
+    assert str(error.value).endswith(f"Try something else, from {good}")
+    assert steps() == [2, 14]
+    (warning,) = (each.message for each in caplog.records if "diverged" in each.message)
+    form = r"the loss has diverged to \S+ at step 4, from \S+ at first. Try something else, from "
+    assert re.fullmatch(form + re.escape(good), warning)
+    run(tmp_path, [*scales[:-1], 1, 1, 1], limit=5, save_every=2, per_loop=2, keep=1)
+    assert steps() == [17], "a good one replaces all"
 
 
 @pytest.mark.integration
