@@ -27,9 +27,9 @@ class DeviceOptions(WithPaths):
         "How a batch is distributed over devices: one_device, mirrored (all GPUs, or "
         "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
         "machines that all run this program, listed by TF_CONFIG or SLURM), tpu, or auto (tpu with "
-        "--use_tpu, else multi_worker if TF_CONFIG lists several machines, else mirrored on "
-        "several GPUs, else one_device). With --engine=jax, auto uses all devices of this process, "
-        "or of all hosts of a TPU slice, tasks of srun, or --num_processes.",
+        "--use_tpu, else multi_worker if TF_CONFIG or SLURM lists several processes, else mirrored "
+        "on several GPUs, else one_device). With --engine=jax, auto uses all devices of this "
+        "process, or of all hosts of a TPU slice, tasks of srun, or --num_processes.",
     )
     num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.", minimum=0)
     tpu: str | None = option(

@@ -212,7 +212,8 @@ def _tpu(options: DeviceOptions) -> Chosen:
 def _auto(options: DeviceOptions) -> Chosen:
     if options.use_tpu:
         return _tpu(options)
-    if "TF_CONFIG" in os.environ and len(find_cluster(os.environ).addresses) > 1:
+    by_slurm = int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ
+    if ("TF_CONFIG" in os.environ or by_slurm) and len(find_cluster(os.environ).addresses) > 1:
         return _multi_worker(options)
     if options.num_replicas > 1 or len(tf.config.list_physical_devices("GPU")) > 1:
         return _mirrored(options)

@@ -88,6 +88,25 @@ def test_auto_takes_several_machines_where_tf_config_names_them(chosen, monkeypa
     assert chosen(num_replicas=2)[0] == "_mirrored"
 
 
+def test_auto_takes_the_tasks_that_srun_starts_together(chosen, monkeypatch):
+    step = {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+    place = {"SLURM_PROCID": "1", "SLURM_NODEID": "1", "SLURM_LOCALID": "0"}
+    for name, value in {"SLURM_JOB_ID": "5", "SLURM_NTASKS": "2", **step, **place}.items():
+        monkeypatch.setenv(name, value)
+    assert chosen()[0] == "_multi_worker"
+    with monkeypatch.context() as alone:  # srun --ntasks=1 in a larger job
+        alone.setenv("SLURM_STEP_NODELIST", "n1")
+        alone.setenv("SLURM_STEP_TASKS_PER_NODE", "1")
+        for name in place:
+            alone.setenv(name, "0")
+        assert chosen()[0] == "_one_device"
+    monkeypatch.delenv("SLURM_STEP_TASKS_PER_NODE")
+    with pytest.raises(InputError, match="SLURM_STEP_TASKS_PER_NODE is not set"):
+        chosen()
+    monkeypatch.delenv("SLURM_STEP_NODELIST")  # a batch script, without srun
+    assert chosen()[0] == "_one_device"
+
+
 def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
     seen = []
@@ -104,9 +123,9 @@ def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
         create_devices(options)
     (cluster, one), (_, moved), (_, larger) = seen
     assert cluster == Cluster(("a:1", "b:1"), 0)
-    assert one["random_seed"] == "3"
+    assert one["`random_seed`"] == "3"
     assert one == moved
-    assert {name for name in one if one[name] != larger[name]} == {"train_batch_size"}
+    assert {name for name in one if one[name] != larger[name]} == {"`train_batch_size`"}
 
 
 def test_a_tpu_that_is_not_there_is_one_line():
