@@ -28,7 +28,6 @@ from data_prep.segments import (
     make_pairs,
 )
 from data_prep.text_units import TextDocument, TextUnit, read_unit
-from data_prep.word_references import WordReferences
 from data_prep.word_segments import continuing_tokens, load_segmenter
 
 # Characters tokenized at once, and tokens collected before they become a run.
@@ -52,8 +51,8 @@ class ExampleMaker:
         tokenizer: the tokenizer that the options name.
         pairing: the options that concern segments.
         masking: the options that concern masks.
-        word_starts: bool, which tokens start a word. Where a segmenter or a file finds the words, a
-            token that continues one is its id plus the size of the vocabulary until examples are
+        word_starts: bool, which tokens start a word. Where a segmenter finds the words, a token
+            that continues one is its id plus the size of the vocabulary until examples are
             built.
         token_dtype: dtype of tokens until then.
     """
@@ -67,7 +66,7 @@ class ExampleMaker:
         name = options.word_segmenter
         self._segmenter = load_segmenter(name) if name else None
         starts = self.tokenizer.word_starts
-        if options.word_segmenter or options.chinese_ref_file:
+        if options.word_segmenter:
             starts = np.append(starts, np.zeros_like(starts))
         self.word_starts = starts
         self.token_dtype = token_dtype(len(self.word_starts))
@@ -84,18 +83,13 @@ class ExampleMaker:
         encoded: list[tuple[np.ndarray, np.ndarray]] = []
         characters = tokens = 0
         encoded_documents = 0
-        references = WordReferences(self.tokenizer, unit) if unit.reference else None
 
         def encode() -> int:
-            new = documents[encoded_documents:]
-            texts = [sentence for document in new for sentence in document.sentences]
+            texts = [text for new in documents[encoded_documents:] for text in new.sentences]
             ids, lengths = self.tokenizer.encode_flat(texts)
             self._count_unknown(texts, ids, lengths, counts)
             if self._segmenter:
                 continues = continuing_tokens(self.tokenizer, texts, lengths, self._segmenter)
-                ids = ids + continues * np.int32(self.tokenizer.vocab_size)
-            elif references:
-                continues = references.continuing_tokens(new, lengths)
                 ids = ids + continues * np.int32(self.tokenizer.vocab_size)
             encoded.append((ids, lengths))
             return len(ids)

@@ -10,10 +10,9 @@ from albert_tf.tokenizers import Tokenizer
 from data_prep.hidden_folder import fingerprint_of
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.text_units import TEXT_PER_COMPRESSED, TextUnit, split_into_units
-from data_prep.word_references import with_references
 
 # Incremented whenever the same options and input give other examples.
-VERSION = 3
+VERSION = 4
 
 # A token takes two bytes, so a bucket takes some 100 MB at most while it is shuffled and written.
 _TOKENS_PER_BUCKET = 32_000_000
@@ -53,9 +52,6 @@ class Plan:
 def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: Tokenizer) -> Plan:
     """Plan a run; deterministic for the same options and input files."""
     units = split_into_units(paths)
-    references = files.expand_globs(options.chinese_ref_file, "chinese_ref_file")
-    if references:
-        units = with_references(units, references)
     outputs = len(options.output_files)
     text = sum(
         (unit.end - unit.begin) * (TEXT_PER_COMPRESSED if unit.is_compressed else 1)
@@ -66,7 +62,7 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
     fingerprint = fingerprint_of(
         options,
         version=VERSION,
-        input=[[path, *files.file_identity(path)] for path in (*paths, *references)],
+        input=[[path, *files.file_identity(path)] for path in paths],
         vocabulary=[files.sha256_of(tokenizer.path), tokenizer.normalization.to_dict()],
     )
     return Plan(options, tuple(paths), tuple(units), -(-buckets // outputs), fingerprint)

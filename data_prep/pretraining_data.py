@@ -74,7 +74,6 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
             "input_file": paths,
             "spm_model_file": [options.spm_model_file],
             "vocab_file": [options.vocab_file],
-            "chinese_ref_file": files.expand_globs(options.chinese_ref_file, "chinese_ref_file"),
         },
     )
     _check_manifest(outputs)

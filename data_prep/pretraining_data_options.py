@@ -110,11 +110,6 @@ class PretrainingDataOptions(WithPaths):
         common=True,
     )
     skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP, group="Data")
-    chinese_ref_file: tuple[str, ...] = option(
-        (),
-        "Mask whole Chinese words as files of Hugging Face's run_chinese_ref.py say: one for each "
-        "--input_file, both sorted by name.",
-    )
     num_shards: int = option(
         0,
         "Write --output_file as this many files, NAME-00000-of-00008 and so on; 0: write exactly "
@@ -191,12 +186,9 @@ class PretrainingDataOptions(WithPaths):
         if self.beam_options and not uses_beam:
             raise InputError("`beam_options`: requires a Beam runner in `runner`")
         check_dask(self.runner, self.dask_scheduler)
-        for name in ("word_segmenter", "chinese_ref_file"):
-            if getattr(self, name) and not self.do_whole_word_mask:
-                raise InputError(f"`{name}`={getattr(self, name)}: requires `do_whole_word_mask`")
-        if self.word_segmenter and self.chinese_ref_file:
+        if self.word_segmenter and not self.do_whole_word_mask:
             raise InputError(
-                "`word_segmenter` and `chinese_ref_file`: each finds the words; use one of them"
+                f"`word_segmenter`={self.word_segmenter}: requires `do_whole_word_mask`"
             )
         check_limits(self)
         if self.max_predictions_per_seq > self.max_seq_length:

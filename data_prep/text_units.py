@@ -53,8 +53,6 @@ class TextUnit(NamedTuple):
         file: its index among the input files.
         begin, end: the range in bytes of the file as it is stored; of a part of a compressed file,
             an estimate.
-        reference: the file that says which tokens of the text continue words, and the byte in it
-            that belongs to the first line of the range.
         lines: the lines of a part of a compressed file, as from `lines_from`.
     """
 
@@ -62,7 +60,6 @@ class TextUnit(NamedTuple):
     file: int
     begin: int
     end: int
-    reference: tuple[str, int] | None = None
     lines: tuple[tuple[int, bytes, int], ...] | None = None
 
     @property
