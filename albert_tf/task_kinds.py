@@ -89,8 +89,6 @@ class TaskKind:
         task: its `FineTuningTask`.
         check_data: function(options) that raises InputError if the data set that they name is
             invalid, before a framework is loaded; "" if the task itself checks enough.
-        run_all: function(options, flags as typed) that runs every data set, for `--task_name=all`;
-            "" if the command has no such name.
         settings_file: file next to the weights that says how the model reads examples.
         heads: the heads that its models may have.
         text_model: the model on strings, a `TaskModel`; "" if there is none.
@@ -113,7 +111,6 @@ class TaskKind:
     options: str
     task: str
     check_data: str = ""
-    run_all: str = ""
     settings_file: str
     heads: tuple[Head, ...]
     text_model: str = ""

@@ -8,7 +8,6 @@ Without a command, call `albert_tf.finetuning.run.fine_tune(options, MyTask)`.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 
 from albert_tf.engines.registry import select_engine
@@ -22,9 +21,6 @@ from albert_tf.task_kinds import TaskKind
 
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tune on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
-    if kind.run_all and (getattr(options, "task_name", None) or "").lower() == "all":
-        kind.load("run_all")(options, sys.argv[1:])
-        return
     select_engine(options.engine)
     check_early(options, kind.load("check_data"))
     with quiet_import():

@@ -7,7 +7,6 @@ KIND = TaskKind(
     options="options:ClassificationOptions",
     task="task:ClassificationTask",
     check_data="tables:find_dataset",
-    run_all="glue.run_all:run_all",
     settings_file="target.json",
     heads=(
         Head(

@@ -81,9 +81,8 @@ class ClassificationOptions(TaughtOptions):
 
     task_name: str = option(
         None,
-        "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, all for all of "
-        "GLUE, or table for your own files; by default that of the model in --output_dir, else "
-        "table.",
+        "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, or table for "
+        "your own files; by default that of the model in --output_dir, else table.",
         group="Data",
         common=True,
     )

@@ -53,8 +53,7 @@ def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
     name = names.get(_plain(options.task_name or "table"))
     if name is None:
         raise InputError(
-            f"`task_name`={options.task_name}: must be one of "
-            f"{', '.join((*PUBLISHED, 'all', 'table'))}"
+            f"`task_name`={options.task_name}: must be one of {', '.join((*PUBLISHED, 'table'))}"
         )
     if options.submission and (name == "table" or not options.do_predict):
         raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
