@@ -129,7 +129,7 @@ class HeldOut:
         return functools.reduce(lambda sum, each: zlib.crc32(each.tobytes(), sum), arrays, 0)
 
     def baselines(self) -> dict[str, Baseline]:
-        """Return the baselines of `masked_lm` and, with a task on pairs, of `pairs`."""
+        """Return the baselines of `masked_lm` and `pairs`, unless nothing is to be predicted."""
         answers: dict[str, list[np.ndarray]] = {"masked_lm": [], "pairs": []}
         for number in range(self._count):
             batch = self._batches[number]
@@ -137,7 +137,8 @@ class HeldOut:
             answers["pairs"].append(
                 batch["next_sentence_labels"][batch["is_real_example"] > 0].ravel()
             )
-        return {part: _baseline(np.concatenate(each)) for part, each in answers.items()}
+        joined = {part: np.concatenate(each) for part, each in answers.items()}
+        return {part: _baseline(each) for part, each in joined.items() if len(each)}
 
 
 def _text(tokenizer: Tokenizer, ids: list[int]) -> str:

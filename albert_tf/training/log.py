@@ -31,6 +31,7 @@ from albert_tf.files import (
     is_remote,
     make_folder,
     parse_json,
+    read_bytes,
     read_lines,
     sync,
     write_bytes,
@@ -126,11 +127,16 @@ def lines_up_to(folder: str, step: int) -> list[str]:
     path = f"{folder}/{METRICS_FILE}"
     if not exists(path):
         return []
-    return [line for line in read_lines(path) if _step_of(line) <= step]
+    return [line for line in log_lines(path) if _step_of(line) <= step]
+
+
+def log_lines(path: str) -> list[str]:
+    """Return the lines of a log; a power cut may have left any bytes at its end."""
+    return read_bytes(path).decode(errors="replace").split("\n")
 
 
 def _step_of(line: str) -> float:
-    """Return the step of a row; infinite for one that a kill cut short."""
+    """Return the step of a row; infinite for what is none."""
     try:
         return parse_row(line, "")["step"]
     except InputError:

@@ -77,7 +77,8 @@ def train(
             return
     if step >= num_train_steps:
         return
-    time_limit = TimeLimit(workers, options.max_train_minutes, options.output_dir, step)
+    batch_size = options.train_batch_size
+    time_limit = TimeLimit(workers, options.max_train_minutes, options.output_dir, step, batch_size)
     health.first_loss = workers.from_chief(lambda: _first_loss(options.output_dir, step))
     if stop_reason := time_limit.stop_reason(step):
         _logger.info("%s", stop_reason)
@@ -165,14 +166,17 @@ class TimeLimit:
         folder: of training, whose `metrics.jsonl` has the time spent before.
         step: from which training resumes; time spent on later steps, which were not saved, is
             left out.
+        batch_size: examples in a step.
     """
 
-    def __init__(self, workers: Workers, minutes: float, folder: str, step: int):
+    def __init__(self, workers: Workers, minutes: float, folder: str, step: int, batch_size: int):
         self._workers = workers
         self._minutes = minutes
         # As a record of the log has it, so that a run that has ended is over after a restart.
         self._limit = float(f"{60 * minutes:.7g}") or math.inf
-        self._before = workers.from_chief(lambda: _recorded(folder, step)) if minutes else 0.0
+        self._before = 0.0
+        if minutes:
+            self._before = workers.from_chief(lambda: _recorded(folder, step, batch_size))
         self._seconds = 0.0  # of this process
         self._steps = 0
         self._compiled = False
@@ -221,13 +225,17 @@ class TimeLimit:
         )
 
 
-def _recorded(folder: str, step: int) -> float:
-    """Return the training time up to a step, from the last record that has it."""
-    for line in reversed(lines_up_to(folder, step)):
-        row = parse_row(line, folder)
-        if TRAINING_SECONDS in row:
-            return float(row[TRAINING_SECONDS])
-    return 0.0
+def _recorded(folder: str, step: int, batch_size: int) -> float:
+    """Return the training time up to a step: as recorded or, without a limit, by the rates.
+
+    The first record of each process, in which it compiles, is then left out.
+    """
+    seconds, last = 0.0, {"step": 0, "seconds": math.inf}
+    for row in (parse_row(line, folder) for line in lines_up_to(folder, step)):
+        if (rate := row.get("examples_per_second")) and row.get("seconds", 0) > last["seconds"]:
+            seconds += (row["step"] - last["step"]) * batch_size / rate
+        seconds, last = float(row.get(TRAINING_SECONDS, seconds)), {"seconds": math.inf, **row}
+    return seconds
 
 
 def _first_loss(folder: str, step: int) -> float | None:

@@ -126,7 +126,7 @@ def pretrain_checked(
             )
         if options.do_eval:
             evaluation.of_checkpoints(trained)
-        evaluation.write_report(given)
+        evaluation.write_report(given, trained)
 
 
 def _evaluates(options: PretrainingOptions) -> bool:
@@ -305,24 +305,25 @@ class Evaluation:
         with _harmless(FILLED_FILE):
             self._held_out.record(step, self._predictions)
 
-    def write_report(self, given: PretrainingOptions) -> None:
+    def write_report(self, given: PretrainingOptions, trained: str | None) -> None:
         """Write `report.html`; only the chief does so.
 
         Args:
             given: the options as they were given.
+            trained: as for `of_checkpoints`.
         """
         if not self._engine.workers.is_chief:
             return
         with _harmless("report.html"):
             from albert_tf.training import pretraining_report  # loads what draws pages
 
-            checkpoint = find_trained(self._engine, self._options.output_dir)
+            step = step_of(trained) if trained else int(self._results["global_step"])
             pretraining_report.write_report(
                 self._options,
                 given,
                 self._model,
                 self._task,
-                step_of(checkpoint),
+                step,
                 self._held_out,
                 self._results,
                 BestCheckpoint(self._engine, self._options.output_dir, "loss").recorded(),

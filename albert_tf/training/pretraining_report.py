@@ -12,7 +12,7 @@ import numpy as np
 import scipy.special
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_lines, write_text
+from albert_tf.files import exists, write_text
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.logs import counted
 from albert_tf.report.page import Headline, Page, render
@@ -21,7 +21,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, Best
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
-from albert_tf.training.log import METRICS_FILE, Row, parse_row
+from albert_tf.training.log import METRICS_FILE, Row, log_lines, parse_row
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
 
@@ -54,7 +54,7 @@ def write_report(
         given: the same as the user gave them.
         model: that was trained.
         task: that it was evaluated on, or trained on without evaluation.
-        step: of the newest checkpoint.
+        step: of the weights.
         held_out: the examples to evaluate on; None without evaluation.
         results: of the latest evaluation by this process; empty without any.
         best: the checkpoint in `best/`, if there is one.
@@ -97,7 +97,7 @@ def write_report(
 
 def _rows(path: str) -> list[Row]:
     """Return records of a file, evenly spaced if there are many; damaged lines are left out."""
-    lines = list(read_lines(path)) if exists(path) else []
+    lines = [line for line in log_lines(path) if line] if exists(path) else []
     rows: list[Row] = []
     for line in _thinned(lines, _MOST_ROWS):
         with contextlib.suppress(InputError):
@@ -140,11 +140,12 @@ def _baselines(
     if held_out is None:
         return {}
     found = held_out.baselines()
-    words = "the most frequent token"
-    if tokenizer and (text := tokenizer.decode([found["masked_lm"].answer])):
-        words = f"“{text}”"
-    named = {"masked_lm": (f"always {words}", found["masked_lm"])}
-    for part in task.objective.parts[1:]:
+    named = {}
+    if masked := found.get("masked_lm"):
+        text = tokenizer.decode([masked.answer]) if tokenizer else ""
+        words = f"“{text}”" if text else "the most frequent token"
+        named["masked_lm"] = (f"always {words}", masked)
+    for part in task.objective.parts[1:] if "pairs" in found else ():
         named[part] = ("always the same label", found["pairs"])
     return named
 

@@ -35,7 +35,7 @@ from albert_tf.training.health import Health, Workload, what_to_try
 from albert_tf.training.initial_weights import load_initial_weights, origin_file
 from albert_tf.training.last_start import start_file, warn_of_changes
 from albert_tf.training.loop import train
-from albert_tf.training.model_config import find_config
+from albert_tf.training.model_config import find_config, is_trained
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
@@ -119,7 +119,8 @@ def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
 
 def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
     path = f"{options.output_dir}/{CONFIG_FILE}"
-    if not exists(path):
+    # A config alone is of a run that has saved nothing.
+    if not (exists(path) and is_trained(options.output_dir)):
         return
     trained = dataclasses.asdict(AlbertConfig.from_json_file(path))
     for name, value in dataclasses.asdict(config).items():

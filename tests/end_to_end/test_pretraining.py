@@ -20,6 +20,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from albert_tf.training.pretraining import pretrain
+from albert_tf.training.run import prepare
 from tests.end_to_end.conftest import (
     LENGTH,
     RECORD_FLAGS,
@@ -177,6 +178,11 @@ def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_
     changed = dataclasses.replace(options, albert_config_file=str(other))
     with pytest.raises(InputError, match="contains a model with hidden_size=32, but .* has 64"):
         pretrain(dataclasses.replace(changed, output_dir=str(pretrained)))
+    left = tmp_path / "left"  # by a run that was killed before its first checkpoint
+    left.mkdir()
+    (left / "albert_config.json").write_bytes(project.config.read_bytes())
+    config, _ = prepare(dataclasses.replace(changed, output_dir=str(left)))
+    assert config.hidden_size == 64
     with pytest.raises(InputError, match=r"has shape .*another config"):
         pretrain(dataclasses.replace(changed, init_checkpoint=str(pretrained)))
 

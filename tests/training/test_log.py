@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from albert_tf import files
 from albert_tf.training import log as training_log
 from albert_tf.training.health import Workload
-from albert_tf.training.log import AppendedFile, TrainingLog, tag_of
+from albert_tf.training.log import AppendedFile, TrainingLog, lines_up_to, tag_of
 from tests.conftest import ROOT
 from tests.support.bucket import error
 
@@ -124,3 +124,13 @@ def test_the_documented_script_passes_metrics_on(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: file.write_text("".join(lines)))
     exec(compile(code, "script", "exec"), {})
     assert logged == [(2, {"loss": 1 / 2}), (3, {"loss": 1 / 3}), (4, {"loss": 1 / 4})]
+
+
+def test_what_a_power_cut_leaves_at_the_end_of_the_log(tmp_path):
+    lines = [json.dumps({"step": step, "loss": 0.5}) for step in (1, 2)]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    for damage in (b"\xff\x80\xfe\x00", b'{"step": 3\xff\n', bytes(4), b"\xc2\x85\n\n"):
+        (tmp_path / "metrics.jsonl").write_bytes(content + damage)
+        assert lines_up_to(str(tmp_path), 5) == lines
+    with contextlib.closing(TrainingLog(str(tmp_path), 9, 1, Workload(8, 8, 1.0))):
+        assert (tmp_path / "metrics.jsonl").read_text() == f"{lines[0]}\n"

@@ -126,7 +126,8 @@ def logged(tmp_path):
         for step in range(1, 12_001)
     ]
     lines = [*map(json.dumps, rows), '{"step": 12001, "lo']
-    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    damage = b"\xff\x80\xfe\x00"  # of a power cut
+    (tmp_path / "metrics.jsonl").write_bytes("\n".join(lines).encode() + damage)
     evaluations = [{"step": step, "masked_lm_accuracy": 0.25} for step in (10, 20, 30)]
     text = "".join(f"{json.dumps(row)}\n" for row in evaluations)
     (tmp_path / "evaluations.jsonl").write_text(text)
@@ -167,6 +168,16 @@ def test_everything_in_one_page(tmp_path, tokenizer, logged):
     first = (tmp_path / "report.html").read_text()
     report(tmp_path, held, results)
     assert (tmp_path / "report.html").read_text() == first
+
+
+@pytest.mark.parametrize("name", ["masked_lm_weights", "is_real_example"])
+def test_nothing_to_predict(tmp_path, tokenizer, name):
+    batch = examples()
+    batch[name][:] = 0
+    losses = {"masked_lm_loss": 0.5, "sentence_order_loss": 0.25}
+    page = report(tmp_path, held_out(tmp_path, batch), {"global_step": 40, **losses})
+    assert ("always the same label" in page.text) == (name == "masked_lm_weights")
+    assert "Masked LM loss 0.500" in page.text
 
 
 def test_a_run_without_evaluation_or_vocabulary(tmp_path, monkeypatch):

@@ -58,12 +58,12 @@ class Checkpoints(contextlib.AbstractContextManager):
     """Notes the steps that are saved."""
 
     def __init__(self, step: Step):
-        self.step, self.saved, self.latest = step, [], None
+        self.step, self.saved, self.latest, self.good = step, [], None, None
 
     def __exit__(self, *error) -> None:
         pass
 
-    def save(self) -> None:
+    def save(self, is_good: bool) -> None:
         self.saved.append(self.step.step)
         self.latest = f"model.ckpt-{self.step.step}"
 
@@ -89,7 +89,12 @@ def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **ch
         iterate=lambda stream, step: iter(stream),
         devices=types.SimpleNamespace(memory_peak=lambda: None),
     )
-    health = types.SimpleNamespace(metrics=lambda results, step: {}, check=lambda: None)
+    health = types.SimpleNamespace(
+        metrics=lambda results, step: {},
+        check=lambda good: None,
+        warning=lambda step, good: None,
+        is_good=True,
+    )
     options = PretrainingOptions(
         output_dir=str(folder),
         num_train_steps=1000,
@@ -140,6 +145,17 @@ def test_a_run_that_is_killed_has_the_rest_and_then_is_over(clock, tmp_path, cap
     assert "stopping after step 27: trained for 0.4167 minutes" in caplog.text
     assert run(clock, tmp_path, step=27, max_train_minutes=0.5) == ([1, 1, 4], [33])
     assert run(clock, tmp_path, step=33, num_train_steps=35, max_train_minutes=0) == ([2], [35])
+
+
+def test_a_limit_that_is_added_later_counts_what_was_trained_before(clock, tmp_path):
+    rows = [(10, 70, 0.1), (20, 80, 8), (25, 99, 8), (30, 70, 0.1), (35, 90, 16)]
+    text = [
+        json.dumps({"step": step, "seconds": seconds, "examples_per_second": rate}) + "\n"
+        for step, seconds, rate in rows
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(text))
+    # 10, 5 and 2.5 seconds, besides those in which two processes compiled.
+    assert run(clock, tmp_path, step=35, train_batch_size=8) == ([1, 1, 3, 4], [40, 44])
 
 
 def test_evaluations_do_not_count(clock, tmp_path):
