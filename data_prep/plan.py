@@ -18,6 +18,8 @@ VERSION = 4
 _TOKENS_PER_BUCKET = 32_000_000
 _MIN_BUCKETS = 16  # so that several processes can share the work on a single file
 _BYTES_PER_TOKEN = 3
+# Pairs of nsp exchange segments within a bucket, which must have some of several documents.
+_MIN_TOKENS_OF_NSP = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,10 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
         for unit in units
     )
     tokens = text * options.dupe_factor // _BYTES_PER_TOKEN
-    buckets = max(_MIN_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
+    least = _MIN_BUCKETS
+    if options.objective == "nsp":
+        least = min(least, max(1, tokens // _MIN_TOKENS_OF_NSP))
+    buckets = max(least, -(-tokens // _TOKENS_PER_BUCKET))
     fingerprint = fingerprint_of(
         options,
         version=VERSION,

@@ -371,8 +371,6 @@ def test_compressed_text_gives_the_same_records(options, corpus, tmp_path, docum
     [
         ("One sentence.\nAnother sentence.\n" * 30, {"pair_objective": "nsp"}),
         ("One sentence.\nAnother sentence.\n" * 30 + "\n\na", {"random_next_sentence": True}),
-        # Two pairs, in different buckets.
-        ("One sentence.\n\nAnother sentence.", {"pair_objective": "nsp", "dupe_factor": 1}),
     ],
 )
 def test_next_sentences_need_another_document(options, tmp_path, text, flags):
@@ -385,6 +383,22 @@ def test_next_sentences_need_another_document(options, tmp_path, text, flags):
         create(dataclasses.replace(options, **flags))
     assert not list((tmp_path / "out").iterdir())
     create(options)
+
+
+@pytest.mark.parametrize("documents", [2, 3, 5])
+def test_from_two_documents_on_half_of_the_next_sentences_are_from_another(
+    options, tmp_path, documents
+):
+    texts = [f"This is sentence {n} of the text.\n" * 3 for n in range(documents)]
+    (tmp_path / "in.txt").write_text("\n".join(texts))
+    changes = {"input_file": (str(tmp_path / "in.txt"),), "pair_objective": "nsp"}
+    examples = exchanged = 0
+    for seed in range(12):
+        few = dataclasses.replace(options, **changes, dupe_factor=5, random_seed=seed)
+        manifest, arrays = create(few)
+        examples += manifest["examples"]
+        exchanged += arrays["next_sentence_labels"].sum()
+    assert 0.4 < exchanged / examples < 0.6
 
 
 def test_no_message_recommends_what_is_set(options, tmp_path):
