@@ -35,6 +35,7 @@ from albert_tf.training.run import (
     restore_trained,
     step_of,
     train_model,
+    unless_read_only,
     with_dtype,
     write_results,
 )
@@ -222,7 +223,9 @@ class FineTuningRun:
         if self.engine.workers.is_chief:
             lines = ["\t".join(rows[0])]
             lines += ["\t".join(f"{value:.8g}" for value in row.values()) for row in rows]
-            write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", "".join(f"{line}\n" for line in lines))
+            with unless_read_only():
+                text = "".join(f"{line}\n" for line in lines)
+                write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", text)
         chosen, self._evaluation = best or (step, evaluation)
         if chosen != step:
             self._load(folder, paths[chosen])
@@ -280,10 +283,11 @@ class FineTuningRun:
         evaluation, folder = self.evaluation, self.options.output_dir
         write_results(self.engine, folder, {**evaluation.results, "global_step": self.step})
         if self.engine.workers.is_chief:
-            write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.context.evaluation_data)
-            if self.checkpoint.startswith(f"{folder}/{BEST_FOLDER}/"):
-                for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
-                    copy_file(f"{folder}/{name}", f"{folder}/{BEST_FOLDER}/{name}")
+            with unless_read_only():
+                write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.context.evaluation_data)
+                if self.checkpoint.startswith(f"{folder}/{BEST_FOLDER}/"):
+                    for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
+                        copy_file(f"{folder}/{name}", f"{folder}/{BEST_FOLDER}/{name}")
         if evaluation.collapsed:
             logger.warning("this run has collapsed: %s", evaluation.collapsed)
 
@@ -320,7 +324,8 @@ class FineTuningRun:
         if reported and self.engine.workers.is_chief:
             from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
 
-            write_report(options, self.task, self.context.sets, reported)
+            with unless_read_only():
+                write_report(options, self.task, self.context.sets, reported)
 
 
 def outputs_of(

@@ -313,9 +313,9 @@ class CheckpointEvaluations:
         """Write and print the results of a checkpoint; only the chief does so."""
         if not self._workers.is_chief:
             return
+        _logger.info("%s", describe(step, results))
         self._lines.append(to_json({"step": step, **rounded(finite(results))}) + "\n")
         write_text(self._path, "".join(self._lines))
-        _logger.info("%s", describe(step, results))
 
 
 def describe(step: int, results: dict[str, float]) -> str:

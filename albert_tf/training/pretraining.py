@@ -41,6 +41,7 @@ from albert_tf.training.run import (
     step_of,
     train_model,
     training_folder,
+    unless_read_only,
     with_dtype,
     write_results,
 )
@@ -378,7 +379,8 @@ class Evaluation:
             for step in iter_checkpoints(engine, self._model, folder):
                 results = self.evaluate()
                 with engine.workers.synchronized():
-                    rows.add(step, results)
+                    with unless_read_only():
+                        rows.add(step, results)
                     self.record(step)
         else:
             step = step_of(trained or restore_trained(engine, self._model, folder))
@@ -387,5 +389,6 @@ class Evaluation:
                 self.record(step)
         write_results(engine, folder, {**results, "global_step": step})
         if engine.workers.is_chief:
-            for name, content in self.data_files().items():
-                write_text(f"{folder}/{name}", content)
+            with unless_read_only():
+                for name, content in self.data_files().items():
+                    write_text(f"{folder}/{name}", content)

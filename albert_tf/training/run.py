@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import json
 import logging
@@ -169,7 +170,7 @@ def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
         with workers.synchronized():
             if options.do_train and workers.is_chief:
                 stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
-            elif workers.is_chief and exists(options.output_dir):
+            elif workers.is_chief and getattr(options, "do_predict", False):
                 make_folder(options.output_dir, "output_dir")
         if options.do_train and workers.count > 1:
             _check_shared(options.output_dir, workers)
@@ -407,5 +408,17 @@ def write_results(engine: Engine, output_dir: str, results: dict[str, float]) ->
     if not engine.workers.is_chief:
         return
     text = results_text(results)
-    write_text(f"{output_dir}/{RESULTS_FILE}", text)
     _logger.info("%s", text.rstrip("\n"))
+    with unless_read_only():
+        write_text(f"{output_dir}/{RESULTS_FILE}", text)
+
+
+@contextlib.contextmanager
+def unless_read_only() -> Iterator[None]:
+    """Write what was printed, too; only warn where files can be read but not written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        _logger.warning("not written: %s: %s", error.filename, error.strerror)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import types
 
 import pytest
 import tensorflow as tf
@@ -10,8 +13,11 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.workers import Workers
 from albert_tf.interop.tensorflow_checkpoints import damage_of
+from albert_tf.training import run
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.options import PretrainingOptions
 
 ENGINE = TensorFlowEngine(TensorFlowDevices())
 
@@ -204,3 +210,25 @@ def test_training_ends_after_evaluations_without_a_better_one(tmp_path, metric, 
         assert f"stopping after step {stops}: no better {metric} than" in reasons[stops]
         # Evaluations after the step from which training resumes do not count.
         assert again().stop_reason(stops - 1) is None
+
+
+def test_results_are_printed_where_they_cannot_be_written(tmp_path, monkeypatch, caplog):
+    def refuse(path, text):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(run, "write_text", refuse)
+    engine = types.SimpleNamespace(workers=Workers())
+    for number in (errno.EROFS, errno.EACCES):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            run.write_results(engine, "out", {"loss": 0.5})
+        assert caplog.messages == [
+            "loss = 0.5",
+            f"not written: out/eval_results.txt: {os.strerror(number)}",
+        ]
+    number = errno.ENOSPC
+    with pytest.raises(OSError, match="No space"):
+        run.write_results(engine, "out", {"loss": 0.5})
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with run.training_folder(PretrainingOptions(output_dir=str(tmp_path), do_eval=True), engine):
+        pass
