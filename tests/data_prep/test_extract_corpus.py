@@ -207,7 +207,10 @@ def test_parts_of_a_document_are_held_out_together_or_one_by_one(parts, tmp_path
         )
     )
     train, held_out = (
-        {line.split("\t")[0] for line in (tmp_path / f"{name}.sources.tsv").open()}
+        {
+            line.split("\t")[0]
+            for line in (tmp_path / f"{name}.sources.tsv").read_text().splitlines()
+        }
         for name in ("train", "eval")
     )
     assert train | held_out == {f"book{number}.txt" for number in range(12)}
