@@ -18,11 +18,12 @@ from tests.conftest import KERAS_ON_JAX, ROOT
     importlib.util.find_spec("jax") is None, reason="JAX is not installed (the extra `jax`)"
 )
 def test_they_compute_what_the_plain_ones_do_and_dropout_is_random():
-    # In a process of its own, whose Keras uses JAX.
+    # In a process of its own, whose Keras uses JAX and compiles as users do: without optimizations,
+    # XLA's tanh is off by 2e-7 near 1, where the gradient of the GELU is 3e-6 from that in float64.
     process = subprocess.run(
         [sys.executable, "-m", "tests.engines.jax.compare_kernels"],
         cwd=ROOT,
-        env={**os.environ, **KERAS_ON_JAX},
+        env={**os.environ, **KERAS_ON_JAX, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"},
         capture_output=True,
         text=True,
         check=True,
