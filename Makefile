@@ -25,7 +25,7 @@ export ATEN_CPU_CAPABILITY := avx2
 endif
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo lint check test test-rest test-all bench docs clean
+.PHONY: demo lint check test test-rest test-engines test-all bench docs clean
 
 # What the demo needs.
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/.created
@@ -74,6 +74,10 @@ test: lint
 test-rest: JOBS := 3
 test-rest: $(VENV)/.tested
 	$(PYTEST) -m 'slow and not manual'
+
+# Engines and commands on another Python: make test-engines VENV=build/venv PYTHON=python3.13
+test-engines: $(VENV)/.installed
+	$(PYTEST) -m 'not slow and not manual' tests/engines tests/end_to_end
 
 # The last part has the TPU compiler compile every step of a table of docs/howto/preflight.md, which
 # takes twenty minutes.
