@@ -71,7 +71,7 @@ def _predictor(options: PredictOptions) -> tuple[str, Callable[[Columns], Result
     if exported and options.task in ("auto", exported):
         with quiet_import():
             load_keras()
-            return exported, load_export(exported, options)
+        return exported, load_export(exported, options)
     with quiet_import():
         load_keras()
         from albert_tf.text_models.presets import open_preset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from pyarrow import parquet
 
 import albert_tf
+from albert_tf.cli import predict as command
 from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
 from albert_tf.prediction.files import WRITERS, row_writer
@@ -251,3 +253,11 @@ def test_the_command_reads_standard_input(models):
     rows = shell(f"--model={models / 'classifier'}", "--input_file=-", lines="a fine film.\nb\n")
     classifier = albert_tf.TextClassifier.from_preset(str(models / "classifier"))
     assert [row["prediction"] for row in rows] == classifier.predict(["a fine film.", "b"])
+
+
+def test_what_an_export_prints_is_shown(monkeypatch, capfd):
+    monkeypatch.setattr(command, "load_keras", lambda: os.write(2, b"a driver is missing"))
+    monkeypatch.setattr(command, "exported_task", lambda folder: "classify")
+    monkeypatch.setattr(command, "load_export", lambda *_: os.write(2, b"the export is old"))
+    command._predictor(PredictOptions(model="export", text="a"))
+    assert capfd.readouterr().err == "the export is old"

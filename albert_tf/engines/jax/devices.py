@@ -122,9 +122,8 @@ def _multi_worker(options: DeviceOptions) -> Chosen:
             f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
             "all devices that a process sees"
         )
-    with quiet_import():  # as in `_local_devices`
-        workers = join(options)
-        return jax.devices(), workers
+    workers = join(options)
+    return jax.devices(), workers
 
 
 def _tpu(options: DeviceOptions) -> Chosen:

@@ -14,6 +14,7 @@ from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.failures import Board
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Workers, shared_settings
+from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, WorkerLost
 from albert_tf.hardware.peaks import tpu_chips
 
@@ -87,7 +88,8 @@ def join(options: DeviceOptions) -> JaxWorkers:
                 "command on all of them"
             ) from None
         raise InputError(f"`strategy`=multi_worker: cannot join the others ({reason})") from None
-    count, index = jax.process_count(), jax.process_index()
+    with quiet_import():  # libtpu complains without a TPU, as in `_local_devices`
+        count, index = jax.process_count(), jax.process_index()
     if count == 1:
         return JaxWorkers()
     names = [f"process {number}" for number in range(count)]

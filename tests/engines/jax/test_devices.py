@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 
 import pytest
@@ -89,6 +90,12 @@ def test_a_process_is_alone_unless_it_is_told_of_others(monkeypatch):
     assert workers.runs_with_others(DeviceOptions())  # how many hosts there are, Cloud knows
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     assert not workers.runs_with_others(DeviceOptions())
+
+
+def test_what_is_printed_while_others_join_is_shown(monkeypatch, capfd):
+    monkeypatch.setattr(devices, "join", lambda options: os.write(2, b"waiting for others"))
+    devices.STRATEGIES["multi_worker"](DeviceOptions())
+    assert capfd.readouterr().err == "waiting for others"
 
 
 def test_another_backend_of_keras_is_refused():
