@@ -6,11 +6,16 @@ It sets `TF_ENABLE_ONEDNN_OPTS=1` for a TensorFlow that is loaded later, unless 
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+# First of all, so that Ctrl-C ends a command whose modules are loading.
+from albert_tf import interruption
 
-from albert_tf.environment import enable_onednn
-from albert_tf.keras_registration import register_with_keras
+interruption.exit_when_interrupted()
+
+import importlib  # noqa: E402
+from typing import Any  # noqa: E402
+
+from albert_tf import environment  # noqa: E402
+from albert_tf.keras_registration import register_with_keras  # noqa: E402
 
 # Public name -> module that defines it.
 _PUBLIC = {
@@ -66,6 +71,8 @@ __all__ = sorted(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name == "__version__":
+        return environment.version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -73,5 +80,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-enable_onednn()
+environment.enable_onednn()
 register_with_keras()

@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import signal
 import sys
-import tempfile
 from collections.abc import Iterator
+
+from albert_tf import interruption
 
 # Tensors of a step are freed, and allocated again in the next one. glibc would return them to the
 # system in between, which then zeroes every page: 44,000 page faults per step of a small model on
@@ -38,17 +40,37 @@ def enable_onednn() -> None:
 def restart_with_kept_memory() -> None:
     """Start this process again, under the same id, such that glibc keeps the memory it frees.
 
-    glibc reads its settings only when a process starts. Nothing happens where `GLIBC_TUNABLES` is
-    set, even to nothing, where there is no glibc, or in a process that does more than run a
-    script, such as a notebook.
+    glibc reads its settings only when a process starts. Nothing happens where there is no glibc;
+    further as of `_restart`.
     """
-    if "GLIBC_TUNABLES" in os.environ or platform.libc_ver()[0] != "glibc":
-        return
+    if platform.libc_ver()[0] == "glibc":
+        _restart("GLIBC_TUNABLES", KEPT_MEMORY)
+
+
+def restart_in_utf8() -> None:
+    """Start this process again in Python's UTF-8 mode if it takes paths for ASCII, as of LANG=C."""
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        os.environ.pop("PYTHONUTF8", None)
+        _restart("PYTHONUTF8", "1")
+
+
+def _restart(variable: str, value: str) -> None:
+    """Start this process again with an environment variable, unless that is set, even to nothing.
+
+    Nothing happens in a process that does more than run a script, such as a notebook.
+    """
     script = getattr(sys.modules["__main__"], "__file__", None)
-    if not script or os.path.abspath(script) != os.path.abspath(sys.argv[0]):
+    if variable in os.environ or not script:
         return
-    os.environ["GLIBC_TUNABLES"] = KEPT_MEMORY
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    if os.path.abspath(script) == os.path.abspath(sys.argv[0]):
+        os.environ[variable] = value
+        # Ctrl-C waits until it ends the new process in good order.
+        os.environ[interruption.RESTARTED] = "1"
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # An option of Python would win over PYTHONUTF8.
+        options = {"utf8=0": "utf8=1", "-Xutf8=0": "-Xutf8=1"}
+        words = [options.get(word, word) for word in sys.orig_argv[1:]]
+        os.execv(sys.executable, [sys.executable, *words])
 
 
 @contextlib.contextmanager
@@ -61,10 +83,13 @@ def quiet_import() -> Iterator[None]:
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         yield
         return
+    import tempfile
+
     sys.stderr.flush()
     original = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
+        interruption.exit_when_interrupted(original)
         try:
             yield
         except BaseException:
@@ -72,6 +97,7 @@ def quiet_import() -> Iterator[None]:
             os.write(original, held.read())
             raise
         finally:
+            interruption.raise_when_interrupted()
             os.dup2(original, 2)
             os.close(original)
 
@@ -81,3 +107,14 @@ def cache_folder() -> str:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.environ.get("ALBERT_TF_CACHE") or os.path.join(cache, "albert_tf")
     return os.path.expanduser(folder)
+
+
+def version() -> str:
+    """Return the version of this package, of which a source tree may not be installed."""
+    import importlib.metadata
+    import tomllib
+
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("albert-tf")
+    with open(os.path.join(interruption.ROOT, "pyproject.toml"), "rb") as file:
+        return tomllib.load(file)["project"]["version"]

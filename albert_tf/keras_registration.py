@@ -8,7 +8,6 @@ modules: they follow as soon as Keras is imported, before or after this package.
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import sys
 
 # Importing these imports all registered classes.
@@ -41,13 +40,16 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
         if fullname != "keras":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("keras")
+        others = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next(filter(None, specs), None)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
+        # Keras may also be looked for without being imported, as TensorFlow does.
         def execute_and_register(module) -> None:
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
             execute(module)
             _import_modules()
 

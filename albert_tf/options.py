@@ -13,28 +13,26 @@ Library code takes the dataclass; only `command` ever looks at the command line.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib.metadata
-import inspect
 import operator
 import os
 import sys
-import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
 from albert_tf import configs
-from albert_tf.environment import restart_with_kept_memory
+from albert_tf.environment import restart_in_utf8, restart_with_kept_memory
 from albert_tf.errors import InputError, Stopped, Unavailable, renamed
 from albert_tf.files import normalized
+from albert_tf.flag_help import GROUPS, declared, define_help, flag_name, is_required
 from albert_tf.flag_parsing import parse_flags
+from albert_tf.interruption import raise_when_interrupted
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
-from albert_tf.terminal import columns, ending_quietly, is_unread, show, two_columns, wrapped
+from albert_tf.terminal import ending_quietly, is_unread, program_name, show, wrapped
 
 Options = TypeVar("Options")
 
@@ -46,13 +44,6 @@ _DEFINE: dict[type, Callable[..., Any]] = {
     tuple: flags.DEFINE_list,
 }
 
-
-# Headings of --help, in their order.
-_GROUPS = (
-    *("Required", "Data", "Text", "Examples", "Masking", "Vocabulary", "Model", "Training"),
-    *("Evaluation", "Prediction", "Output", "Devices", "Machines", "Optional", "Advanced"),
-    "Of the original",
-)
 
 # How the names of options end that are paths.
 _PATHS = ("_dir", "_dirs", "_file", "_files", "_path")
@@ -75,6 +66,7 @@ def option(
     group: str = "",
     common: bool = False,
     path: str = "",
+    needs: tuple[str, ...] = (),
     **limits: float,
 ) -> Any:
     """Declare a dataclass field that is also a flag.
@@ -92,13 +84,15 @@ def option(
         common: whether `--help` lists the flag, as it does required ones; `--helpfull` lists all.
         path: "file" for a path of a file to write, "weights" for one that may also be the name of
             published weights, "any" for others that the end of their name does not tell.
+        needs: name of another option without which this one changes nothing, and the values of that
+            for which it does, if not for all.
         **limits: of valid numbers: `minimum`, `maximum`, and exclusively `above`, `below`.
     """
-    if group and group not in _GROUPS:
-        raise ValueError(f"{group=}: must be one of {', '.join(_GROUPS)}")
+    if group and group not in GROUPS:
+        raise ValueError(f"{group=}: must be one of {', '.join(GROUPS)}")
     metadata: dict[str, Any] = {"help": help, "flag": flag, "aliases": aliases}
     metadata |= {"choices": tuple(choices), "limits": limits, "group": group, "common": common}
-    metadata["path"] = path
+    metadata |= {"path": path, "needs": needs}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -111,7 +105,7 @@ class WithPaths:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a dataclass
-            kind = _metadata(type(self), field.name, "path") or field.name.endswith(_PATHS)
+            kind = _path_kind(type(self), field.name)
             value = getattr(self, field.name)
             if not kind or not value or isinstance(value, bool):
                 continue
@@ -129,9 +123,8 @@ class WithPaths:
         return f"./{path}" if kind == "weights" and given.startswith("./") else path
 
 
-def flag_name(field: dataclasses.Field) -> str:
-    """Return the name of the flag of a field."""
-    return field.metadata["flag"] or field.name
+def _path_kind(options_class: type, name: str) -> Any:
+    return declared(options_class, name, "path") or name.endswith(_PATHS)
 
 
 def seed_option(default: int, help: str, group: str = "", common: bool = False) -> Any:
@@ -140,21 +133,25 @@ def seed_option(default: int, help: str, group: str = "", common: bool = False) 
 
 
 def check_limits(options: Any) -> None:
-    """Check the values of a dataclass against the choices and limits of its fields; None is valid.
+    """Check the values of a dataclass against what its fields declare; None is valid.
 
     Raises:
-        InputError: If a value is invalid.
+        InputError: If a value is invalid, or changes nothing without another option.
     """
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if value is None:
             continue
+        if value != field.default:
+            _check_needs(options, field, value)
+        if isinstance(value, tuple) and "" in value:
+            raise InputError(f"`{field.name}`={','.join(value)}: one of the values is empty")
         if isinstance(value, int) and value > sys.maxsize:
             raise InputError(f"`{field.name}`={value}: must be at most {sys.maxsize}")
-        choices = _metadata(type(options), field.name, "choices")
+        choices = declared(type(options), field.name, "choices")
         if choices and value not in choices:
             raise InputError(f"`{field.name}`={value}: must be one of {', '.join(choices)}")
-        limits = _metadata(type(options), field.name, "limits")
+        limits = declared(type(options), field.name, "limits")
         if not all(_LIMITS[name][0](value, limit) for name, limit in limits.items()):
             valid = " and ".join(f"{_LIMITS[name][1]} {limit}" for name, limit in limits.items())
             if set(limits) == {"minimum", "maximum"}:
@@ -162,28 +159,26 @@ def check_limits(options: Any) -> None:
             raise InputError(f"`{field.name}`={value}: must be {valid}")
 
 
-def _metadata(options_class: type, name: str, key: str) -> Any:
-    """Return what a field states of a key, or what the field that it overrides does."""
-    for base in options_class.__mro__:
-        field = getattr(base, "__dataclass_fields__", {}).get(name)
-        if field and field.metadata[key]:
-            return field.metadata[key]
-    return {}
+def _check_needs(options: Any, field: dataclasses.Field, value: Any) -> None:
+    name, *values = declared(type(options), field.name, "needs") or ("",)
+    if values:
+        # Of several, such as those of `source`, one is enough.
+        chosen = getattr(options, f"{name}s", (getattr(options, name),))
+        if chosen and not set(chosen).intersection(values):
+            raise InputError(f"`{field.name}`={value}: needs `{name}`={' or '.join(values)}")
+    elif name and not getattr(options, name):
+        raise InputError(f"`{field.name}`={value}: needs `{name}`")
 
 
 def _flags_by_name(options_class: type) -> dict[str, str]:
     return {field.name: f"--{flag_name(field)}" for field in dataclasses.fields(options_class)}
 
 
-def _is_required(field: dataclasses.Field) -> bool:
-    return field.default is dataclasses.MISSING
-
-
 def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
     """Define one absl flag per field of `options_class`."""
     types_of = typing.get_type_hints(options_class)
     for field in dataclasses.fields(options_class):
-        default: Any = None if _is_required(field) else field.default
+        default: Any = None if is_required(field) else field.default
         if isinstance(default, tuple):
             default = list(default)
         common: dict[str, Any] = {
@@ -191,7 +186,7 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
             "module_name": sys.argv[0],
         }
         help = field.metadata["help"]
-        choices = _metadata(options_class, field.name, "choices")
+        choices = declared(options_class, field.name, "choices")
         if choices:
             flags.DEFINE_enum(flag_name(field), default, list(choices), help, **common)
         else:
@@ -212,94 +207,23 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     """Create the dataclass from the parsed flags.
 
     Raises:
-        InputError: If a value is missing, or beyond the choices or limits of its field.
+        InputError: If a value is missing, a path is empty, or a value is beyond the choices or
+            limits of its field.
     """
     values = {}
     missing = []
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
         value = flag_values[flag_name(field)].value
-        if value is None and _is_required(field):
+        if value is None and is_required(field):
             missing.append(f"`{field.name}`")
+        if value == "" != field.default and _path_kind(options_class, field.name):
+            raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
         values[field.name] = tuple(value) if isinstance(value, list) else value
     if missing:
         raise InputError(f"{', '.join(missing)}: required; --help describes the flags")
     options = options_class(**values)
     check_limits(options)
     return options
-
-
-class _HelpFlag(flags.BooleanFlag):
-    def __init__(self, name: str, text: Callable[[], str]):
-        super().__init__(name, False, "", allow_override=True)
-        self._text = text
-
-    def parse(self, argument: Any) -> None:
-        super().parse(argument)
-        if self.value:
-            print(self._text())
-            sys.exit(0)
-
-
-def _define_help(options_class: type, original: Iterable[str], flag_values: Any) -> None:
-    """Replace absl's `--help`, which is alphabetical and exits with code 1."""
-    for name in ("help", "helpshort", "helpfull", "h", "?"):
-        full = name == "helpfull"
-        text = functools.partial(_help_text, options_class, original, flag_values, full)
-        flags.DEFINE_flag(_HelpFlag(name, text), flag_values, module_name=__name__)
-
-
-def _help_text(options_class: type, original: Iterable[str], flag_values: Any, full: bool) -> str:
-    fields, groups = dataclasses.fields(options_class), _groups(options_class)
-    common = [f for f in fields if _is_required(f) or _metadata(options_class, f.name, "common")]
-    shows_all = full or all(map(_is_required, common))
-    sections: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
-    for field in fields if shows_all else common:
-        group = "Required" if _is_required(field) else groups[field.name]
-        sections[group].append(_help_row(options_class, field, flag_values[flag_name(field)]))
-    for name in original if full else ():
-        sections["Of the original"].append((f"--{name}", flag_values[name].help))
-    program, width = _program(sys.argv), min(columns(sys.stdout), 100)
-    parts = [_introduction(program) or f"{program} --flag=value ..."]
-    parts += [f"{group}:\n{two_columns(rows, width)}" for group, rows in sections.items() if rows]
-    end = "" if shows_all else f"{program} --helpfull lists all {len(fields)} flags. "
-    end += "--flagfile=NAME reads flags from a file or a recipe."
-    return "\n\n".join([*(part.strip() for part in parts), textwrap.fill(end, width)])
-
-
-def _introduction(program: str) -> str | None:
-    """Return what the module of a command says of it; that of a console script is generated."""
-    modules = [sys.modules["__main__"]]
-    for script in importlib.metadata.entry_points(group="console_scripts", name=program):
-        modules += [sys.modules[script.module]] if script.module in sys.modules else []
-    return next((module.__doc__ for module in modules if module.__doc__), None)
-
-
-def _help_row(options_class: type, field: dataclasses.Field, flag: flags.Flag) -> tuple[str, str]:
-    """Return a flag with its default, and its description."""
-    text, default = field.metadata["help"], field.default
-    choices = _metadata(options_class, field.name, "choices")
-    if not all(choice in text for choice in choices):
-        text += f" One of {', '.join(choices)}."
-    text += "".join(f" Also --{alias}." for alias in field.metadata["aliases"])
-    if _is_required(field):
-        return f"--{flag.name}", f"{text} (required)"
-    if flag.boolean:
-        return f"--[no]{flag.name}", f"{text} (default: true)" if default else text
-    if isinstance(default, tuple):
-        default = ",".join(default)
-    return f"--{flag.name}" + (f"={default}" if default not in (None, "") else ""), text
-
-
-def _groups(options_class: type) -> dict[str, str]:
-    """Return the heading of each field in `--help`."""
-    groups: dict[str, str] = {}
-    for base in reversed(options_class.__mro__):
-        group = "Optional"
-        for name in inspect.get_annotations(base):
-            field = getattr(base, "__dataclass_fields__", {}).get(name)
-            if field and field.metadata:  # no class variable
-                group = groups[name] = field.metadata["group"] or groups.get(name, group)
-    return groups
 
 
 def _logging_packages(options_class: type) -> list[str]:
@@ -339,9 +263,10 @@ def command(
         return renamed(message, _flags_by_name(options_class).get)
 
     def main(arguments: list[str]) -> int:
-        program = _program(arguments)
+        program = program_name()
         logging.set_verbosity(logging.WARNING)
         try:
+            raise_when_interrupted()
             options = from_flags(options_class, flags.FLAGS)
             if positional:
                 named = getattr(options, positional)
@@ -381,11 +306,12 @@ def command(
         return 0
 
     def parse(arguments: list[str]) -> list[str]:
-        _define_help(options_class, original or {}, flags.FLAGS)
+        define_help(options_class, original or {}, flags.FLAGS)
         return parse_flags(arguments, flags.FLAGS)
 
     @ending_quietly()
     def cli() -> None:
+        restart_in_utf8()
         define_flags(options_class, flags.FLAGS)
         define_original_flags(original or {}, flags.FLAGS)
         try:
@@ -395,14 +321,10 @@ def command(
                 flags_parser=parse,
             )
         except (InputError, ReplacedFlag) as error:
-            _print_error(f"{_program(sys.argv)}: error: {_one_line(str(error))}")
+            _print_error(f"{program_name()}: error: {_one_line(str(error))}")
             sys.exit(1)
 
     return cli
-
-
-def _program(arguments: Sequence[str]) -> str:
-    return arguments[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
 
 
 def _one_line(text: str) -> str:

@@ -28,6 +28,11 @@ def show(text: str, stream: TextIO, end: str = "\n") -> None:
         _discard([stream])
 
 
+def program_name() -> str:
+    """Return the name under which this process was started: `albert-squad`, `analysis`."""
+    return sys.argv[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
+
+
 def clear_line(stream: TextIO) -> None:
     """Remove the line that the cursor is in, if the stream is a terminal."""
     if stream.isatty():
@@ -113,3 +118,6 @@ def ending_quietly() -> Iterator[None]:
             raise
         _discard(unread)
         sys.exit(128 + signal.SIGPIPE)
+    except OSError as error:  # such as a full disk; those of the work itself do not come here
+        _discard([sys.stdout])
+        sys.exit(f"{program_name()}: error: standard output: {error.strerror}")

@@ -8,3 +8,5 @@
 Every command is a function of a dataclass of options, for use from Python: `extraction.extract`,
 `vocabulary.train_vocabulary`, `pretraining_data.create_pretraining_data`.
 """
+
+import albert_tf  # noqa: F401  # for Ctrl-C while the modules of a command are loading

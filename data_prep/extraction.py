@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf import files
@@ -104,7 +104,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     sides = [side for path in outputs for side in (path, sources_file(path), summary_file(path))]
     sources = with_files(sources, argument, sides)
     inputs = find_inputs(sources, argument)
-    own_templates = _read_templates(options, sources)
+    own_templates = _read_templates(options)
     by_name = dict(zip(("output_file", "eval_output_file"), outputs, strict=False))
     written = {name: [path, sources_file(path)] for name, path in by_name.items()}
     written["output_file"].append(summary_file(options.output_file))
@@ -152,16 +152,14 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         raise
 
 
-def _read_templates(options: ExtractionOptions, sources: Sequence[Source]) -> str:
+def _read_templates(options: ExtractionOptions) -> str:
     """Return the content of the user's table of templates, which workers may not reach.
 
     Raises:
-        InputError: If it is invalid, or no source has templates.
+        InputError: If it is invalid.
     """
     if not options.templates:
         return ""
-    if not any(source.format == "wikipedia" for source in sources):
-        raise InputError(f"`templates`={options.templates}: requires a source of wikipedia format")
     try:
         rows = files.read_text(options.templates)
     except InputError as error:

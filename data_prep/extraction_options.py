@@ -8,9 +8,10 @@ from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
 from data_prep.bad_files import SKIP_BAD_FILES_HELP
 from data_prep.corpora.formats import CORPUS_FORMATS
-from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP
 
 _WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not row.needs_input)
+_WIKIPEDIA, _TABLE = ("format", "wikipedia"), ("format", "table")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,22 +45,27 @@ class ExtractionOptions(WithPaths):
         "wikipedia: text file with rows NAME|NAME -> TEXT, for templates that stand for words and "
         "that the command does not know; see docs/corpora.md.",
         path="any",
+        needs=_WIKIPEDIA,
     )
-    keep_headings: bool = option(False, "wikipedia: keep headings as paragraphs.")
-    keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.")
-    text_column: str = option("text", "table: the column with the text.")
-    title_column: str | None = option(None, "table: the column with the names of documents.")
+    keep_headings: bool = option(False, "wikipedia: keep headings as paragraphs.", needs=_WIKIPEDIA)
+    keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.", needs=_WIKIPEDIA)
+    text_column: str = option("text", "table: the column with the text.", needs=_TABLE)
+    title_column: str | None = option(
+        None, "table: the column with the names of documents.", needs=_TABLE
+    )
     document_sentences: int = option(
         0,
         "text, table: number of consecutive lines or rows that form a document, for corpora with a "
         "sentence per line or row; 0: blank lines separate documents, and every row is one.",
         minimum=0,
+        needs=("format", "text", "table"),
     )
     package_list: str | None = option(
         None,
         "package_docs: text file with the names of the packages to read, one per line, python "
         "for the standard library; default: all installed packages.",
         path="any",
+        needs=("format", "package_docs"),
     )
     skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP, group="Data")
     eval_output_file: str | None = option(
@@ -71,11 +77,13 @@ class ExtractionOptions(WithPaths):
         above=0,
         below=1,
         common=True,
+        needs=("eval_output_file",),
     )
     hold_out_parts: bool = option(
         False,
         "Whether the parts of a document that --max_document_sentences splits are held out one by "
         "one, for corpora of a few long books; otherwise all are, or none.",
+        needs=("eval_output_file",),
     )
     max_document_sentences: int = option(
         0,
@@ -111,10 +119,16 @@ class ExtractionOptions(WithPaths):
     runner: str | None = option(
         None, "dask: use a Dask cluster instead of processes of this machine.", choices=(DASK,)
     )
-    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP, needs=("runner", DASK))
     work_dir: str | None = option(
         None, "Local folder for unfinished work; default: next to the output."
     )
+
+    @property
+    def formats(self) -> list[str]:
+        """Names of the formats of all sources."""
+        given = [source.partition(":")[0] for source in self.source]
+        return [*given, self.format] if self.format else given
 
     def check(self) -> None:
         """Check the values that can be checked on their own.
@@ -123,7 +137,6 @@ class ExtractionOptions(WithPaths):
             InputError: If one is out of range.
         """
         check_limits(self)
-        check_dask(self.runner, self.dask_scheduler)
         if self.eval_output_file == self.output_file:
             raise InputError(
                 f"`eval_output_file`={self.eval_output_file}: must differ from `output_file`"

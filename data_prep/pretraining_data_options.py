@@ -8,7 +8,7 @@ from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from data_prep.bad_files import SKIP_BAD_FILES_HELP
-from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +108,7 @@ class PretrainingDataOptions(WithPaths):
         choices=("icu", "jieba"),
         group="Masking",
         common=True,
+        needs=("do_whole_word_mask",),
     )
     skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP, group="Data")
     num_shards: int = option(
@@ -130,7 +131,7 @@ class PretrainingDataOptions(WithPaths):
         "What to use instead of the processes of this machine: dask, or the name of an Apache Beam "
         "runner: DataflowRunner, FlinkRunner, DirectRunner, ...",
     )
-    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP, needs=("runner", DASK))
     beam_options: tuple[str, ...] = option(
         (), "Options of the Beam runner, separated by commas: --project=p,--region=r,..."
     )
@@ -185,11 +186,6 @@ class PretrainingDataOptions(WithPaths):
             raise InputError(f"`work_dir`={self.work_dir}: must be a local folder")
         if self.beam_options and not uses_beam:
             raise InputError("`beam_options`: requires a Beam runner in `runner`")
-        check_dask(self.runner, self.dask_scheduler)
-        if self.word_segmenter and not self.do_whole_word_mask:
-            raise InputError(
-                f"`word_segmenter`={self.word_segmenter}: requires `do_whole_word_mask`"
-            )
         check_limits(self)
         if self.max_predictions_per_seq > self.max_seq_length:
             raise InputError(

@@ -18,7 +18,7 @@ from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_
 from data_prep.accents import accent_loss
 from data_prep.bad_files import SKIP_BAD_FILES_HELP, readable
 from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
-from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class VocabularyOptions(WithPaths):
         "the vocabulary in either case.",
         choices=(DASK,),
     )
-    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP, needs=("runner", DASK))
 
     def check(self) -> None:
         """Check everything that can be checked without reading a file.
@@ -91,7 +91,6 @@ class VocabularyOptions(WithPaths):
                 f"`vocab_size`={self.vocab_size}: too small; the special symbols alone need "
                 f"{min_size - 1}"
             )
-        check_dask(self.runner, self.dask_scheduler)
 
 
 @stoppable()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from albert_tf.errors import InputError
 from data_prep.parallel import Item, Result, Workers, process_count
 
 DASK = "dask"  # the runner
@@ -59,13 +58,3 @@ def start_workers(
         processes = process_count(options.num_processes)
         return DaskWorkers(options.dask_scheduler, processes, initializer, initargs)
     return Workers(process_count(options.num_processes, input_bytes), initializer, initargs)
-
-
-def check_dask(runner: str | None, dask_scheduler: str | None) -> None:
-    """Check the options that concern Dask.
-
-    Raises:
-        InputError: If a scheduler is named without the runner.
-    """
-    if dask_scheduler and runner != DASK:
-        raise InputError(f"`dask_scheduler`={dask_scheduler}: requires `runner`={DASK}")

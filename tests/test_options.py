@@ -49,6 +49,10 @@ class Derived(Options):
     rate: float = option(0.5, "With limits.", minimum=0)
     share: float = option(0.5, "Between limits.", above=0, below=1)
     size: str = option("large", "With the same choices.")
+    column: str = option("text", "Of some formats.", needs=("format", "table", "list"))
+    format: str | None = option(None, "One of many.")
+    formats: tuple[str, ...] = option((), "Several.")
+    part: float = option(0.1, "Of the files.", needs=("files",))
 
 
 def parse(*arguments: str) -> Options:
@@ -152,6 +156,16 @@ def test_missing_wrong_and_unknown_flags_are_errors_of_one_line(argument, messag
         (Derived("x", share=0), "`share`=0: must be above 0 and below 1"),
         (Derived("x", share=1), "`share`=1: must be above 0 and below 1"),
         (Derived("x", size="huge"), "`size`=huge: must be one of small, large"),
+        (Derived("x", files=("a", "", "b")), "`files`=a,,b: one of the values is empty"),
+        (Derived("x", part=0.2), "`part`=0.2: needs `files`"),
+        (Derived("x", part=0.2, files=("a",)), None),
+        (Derived("x", formats=("text",)), None),
+        (
+            Derived("x", column="a", formats=("text", "book")),
+            "`column`=a: needs `format`=table or list",
+        ),
+        (Derived("x", column="a", formats=("text", "list")), None),
+        (Derived("x", column="a"), None),
     ],
 )
 def test_values_have_the_limits_and_choices_of_their_fields(options, message):
@@ -160,6 +174,24 @@ def test_values_have_the_limits_and_choices_of_their_fields(options, message):
         return
     with pytest.raises(InputError, match=f"^{message}$"):
         check_limits(options)
+
+
+@pytest.mark.parametrize(
+    "options_class",
+    [
+        *(kind.load("options") for kind in task_kinds()),
+        *(ExtractionOptions, VocabularyOptions, PretrainingDataOptions, PretrainingOptions),
+    ],
+)
+def test_no_path_is_empty(options_class):
+    names = [field.name for field in dataclasses.fields(options_class)]
+    for name in (name for name in names if re.search("_(dir|file|path|prefix)$", name)):
+        values = flags.FlagValues()
+        define_flags(options_class, values)
+        if "list" not in values[name].flag_type():
+            values(["", f"--{name}="])
+            with pytest.raises(InputError, match=f"^`{name}`=: must not be empty"):
+                from_flags(options_class, values)
 
 
 @pytest.mark.parametrize(
@@ -256,6 +288,19 @@ def test_a_command_whose_output_is_not_read_ends_quietly(work, arguments, code, 
     assert (done.returncode, done.stderr) == (code, "a\n" if code == 0 else "")
 
 
+@pytest.mark.parametrize("arguments", [("--helpfull",), ("--version",)])
+def test_a_full_disk_is_one_line(arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", _COMMAND, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    message = "-c: error: standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
 def test_a_broken_connection_is_an_error():
     broken = "raise BrokenPipeError(32, 'Broken pipe')\n    InputError"
     command = _COMMAND.replace("raise InputError", broken)
@@ -285,6 +330,9 @@ from albert_tf.original_flags import OriginalFlag
 from tests.test_options import MoreGrouped
 command(MoreGrouped, print, original={"old": OriginalFlag("omit it")})()
 """
+
+
+_WITH_THIS_PACKAGE = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def run_help(flag: str) -> str:
@@ -319,6 +367,17 @@ Training:
 from a file or a recipe.
 """
     )
+
+
+@pytest.mark.integration
+def test_help_describes_what_pips_starter_starts(tmp_path):
+    """Where the path of Python is long or contains a space, the docstring of a script is code."""
+    script = tmp_path / "albert-convert"
+    starter = """#!/bin/sh\n'''exec' "/a b/python" "$0" "$@"\n' '''\n"""
+    script.write_text(f"{starter}from albert_tf.cli.convert import main\nmain()\n")
+    command = [sys.executable, script, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=_WITH_THIS_PACKAGE)
+    assert done.stdout.startswith("Converts ALBERT weights between formats.\n")
 
 
 def test_full_help_lists_all_flags():

@@ -24,10 +24,11 @@ from albert_tf.analysis.analysis_options import (
 )
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
-from albert_tf.environment import quiet_import
+from albert_tf.environment import quiet_import, restart_in_utf8
 from albert_tf.files import make_folder
+from albert_tf.flag_help import version_line
 from albert_tf.options import command
-from albert_tf.terminal import ending_quietly
+from albert_tf.terminal import ending_quietly, program_name
 
 
 class Analysis(NamedTuple):
@@ -80,11 +81,15 @@ def _runner(name: str) -> Callable[[Any], None]:
 @ending_quietly()
 def cli() -> None:
     """Run the analysis that the first word of the command line names."""
-    program = sys.argv[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
+    restart_in_utf8()
+    program = program_name()
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in ANALYSES:
         if name in ("--help", "-h", "--helpfull"):
             print(_usage(program))
+            sys.exit(0)
+        if name == "--version":
+            print(version_line())
             sys.exit(0)
         found = f"{name}: " if name else ""
         print(

@@ -8,6 +8,7 @@ It replaces the original's export_to_tfhub.py.
 from __future__ import annotations
 
 from albert_tf import original_flags
+from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
 from albert_tf.export.export_options import ExportOptions
@@ -15,6 +16,7 @@ from albert_tf.options import command
 
 
 def run(options: ExportOptions) -> None:
+    select_engine("tensorflow")  # whatever KERAS_BACKEND says
     with quiet_import():
         load_keras()
         from albert_tf.export.build import export_saved_model

@@ -176,6 +176,7 @@ class FineTuningOptions(TrainingOptions):
         0,
         "With --eval_every_steps: stop training after this many evaluations without improvement.",
         minimum=0,
+        needs=("eval_every_steps",),
     )
     eval_checkpoints: str = option(
         "auto",
@@ -220,11 +221,6 @@ class FineTuningOptions(TrainingOptions):
         super().check()
         if not (self.do_train or self.do_eval or self.do_predict):
             raise InputError("nothing to do: set `do_train`, `do_eval` or `do_predict`")
-        if self.early_stopping_evaluations and not self.eval_every_steps:
-            raise InputError(
-                f"`early_stopping_evaluations`={self.early_stopping_evaluations}: needs "
-                "`eval_every_steps`"
-            )
         if self.eval_checkpoints == "all" and not self.do_eval:
             raise InputError("`eval_checkpoints`=all: needs `do_eval`, which compares them")
         if self.predict_output != STANDARD_STREAM:

@@ -221,5 +221,5 @@ def test_no_worker(options, tmp_path, cluster, monkeypatch):
 
 
 def test_a_scheduler_requires_the_runner(options):
-    with pytest.raises(InputError, match="`dask_scheduler`=tcp://a:1: requires `runner`=dask"):
+    with pytest.raises(InputError, match="`dask_scheduler`=tcp://a:1: needs `runner`=dask"):
         create(dataclasses.replace(options, dask_scheduler="tcp://a:1"))

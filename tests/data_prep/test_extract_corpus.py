@@ -140,13 +140,13 @@ def test_documents_of_the_same_name_are_drawn_each_for_itself(tmp_path, format, 
         file.open("a").write(text.format(n=number))
     inputs = re.sub(r"\{.*?\}", "*", f"{tmp_path}/in/{path}")
     draws = []
+    held_out: dict = {"eval_output_file": str(tmp_path / "eval.txt"), "eval_fraction": 0.5}
     for weight, seed in ((1, 1), (0.5, 1), (0.5, 2)):
         options = ExtractionOptions(
             source=(f"{format}:{inputs}@{weight}",),
             title_column="title" if format == "table" else None,
             output_file=str(tmp_path / "train.txt"),
-            eval_output_file=str(tmp_path / "eval.txt") if weight == 1 else None,
-            eval_fraction=0.5,
+            **(held_out if weight == 1 else {}),
             random_seed=seed,
         )
         extract_corpus.run(options)

@@ -306,7 +306,7 @@ def test_unknown_templates_are_reported_and_can_be_defined(options, tmp_path, ca
 @pytest.mark.parametrize(
     ("rows", "source", "message"),
     [
-        ("a -> b", "text", "`templates`=.*rows.txt: requires a source of wikipedia format"),
+        ("a -> b", "text", "`templates`=.*rows.txt: needs `format`=wikipedia"),
         ("a: b", "wikipedia", "`templates`=.*rows.txt: line 1, a: b: must be NAME"),
         (None, "wikipedia", "`templates`=.*rows.txt: no such file"),
     ],

@@ -130,12 +130,13 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
 
 
 @pytest.mark.slow
-def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
+def test_exports_are_checked_in_another_process(project, pretrained, tmp_path, monkeypatch):
     export = f"{tmp_path}/export"
     flags = (f"--init_checkpoint={pretrained}", f"--spm_model_file={project.model}")
     output = call("export_saved_model.py", *flags, f"--export_path={export}", "--nopreprocess")
     assert "export/encoder: signatures mlm, serving_default, sop, tokens" in output
     words = ("-m", "albert_tf.export", "CHECK", export)
+    monkeypatch.setenv("KERAS_BACKEND", "jax")  # that exports need TensorFlow, the command knows
     output, _ = run(*words, flags[0], "--seq_lengths=16")
     assert "signatures: serving_default, tokens, mlm, sop" in output
     assert "mlm/mlm_logits: differs from the model by at most" in output

@@ -19,10 +19,12 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 FEATURES = {name: batch(2)[name] for name in INPUTS}
 
 LOAD = """
+import importlib.util
 import sys
 import numpy as np
 import albert_tf
 assert not {"keras", "jax", "tensorflow"} & set(sys.modules)
+importlib.util.find_spec("keras")  # as TensorFlow does
 import keras
 registered = set(keras.saving.get_custom_objects())
 public = [getattr(albert_tf, name) for name in albert_tf.__all__]

@@ -181,6 +181,7 @@ class ClassificationOptions(TaughtOptions):
         "those of its fold, and predicts these.",
         minimum=2,
         maximum=1000,
+        needs=("do_train",),
     )
     test_seed: int = seed_option(0, "Seed that chooses the held-out rows, or the folds.")
 
@@ -189,8 +190,6 @@ class ClassificationOptions(TaughtOptions):
         super().check()
         if not self.folds:
             return
-        if not self.do_train:
-            raise InputError(f"`folds`={self.folds}: needs `do_train`")
         for field in dataclasses.fields(self):
             if field.name in _NOT_OF_FOLDS and getattr(self, field.name) != field.default:
                 raise InputError(
