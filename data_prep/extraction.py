@@ -23,7 +23,7 @@ from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.hidden_folder import tool_versions
+from data_prep.hidden_folder import hidden_folder, tool_versions
 from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
     OutputDocument,
@@ -101,8 +101,15 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         check_known(language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
-    sides = [side for path in outputs for side in (path, sources_file(path), summary_file(path))]
-    sources = with_files(sources, argument, sides)
+    # A file of the name of an output that no run has written is the user's, and input.
+    is_unfinished = files.exists(hidden_folder(outputs[0], options.work_dir))
+    own = [
+        side
+        for path in outputs
+        for side in (path, sources_file(path), summary_file(path))
+        if is_unfinished or files.exists(sources_file(path)) or not files.exists(path)
+    ]
+    sources = with_files(sources, argument, own)
     inputs = find_inputs(sources, argument)
     own_templates = _read_templates(options)
     by_name = dict(zip(("output_file", "eval_output_file"), outputs, strict=False))

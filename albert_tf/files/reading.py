@@ -36,7 +36,11 @@ def matches(pattern: str) -> list[str]:
         folder = os.path.dirname(folder)
     is_whole = os.path.basename(pattern) == "**"
     if not is_remote(pattern):
-        paths = glob.glob(pattern, recursive=True)
+        paths = sorted(glob.glob(pattern, recursive=True), key=lambda path: (path.count("/"), path))
+        if (
+            "**" in pattern
+        ):  # through a link to a folder above, files would be found again and again
+            paths = [*{os.path.realpath(path): path for path in reversed(paths)}.values()]
         return sorted(path for path in paths if not (is_whole and os.path.isdir(path)))
     found = run(pattern, lambda system, name: system.glob(name, detail=True))
     scheme = scheme_of(pattern)
@@ -80,10 +84,10 @@ def expand_globs(
             raise InputError(f"`{argument}`: no file matches {rest[0]!r}")
         for path in paths:
             if not is_remote(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-                raise InputError(
-                    f"`{argument}`={path}: is a pipe or a device; save its content to a file, "
-                    "which is read several times"
-                )
+                what = "a pipe or a device; save its content to a file, which is read several times"
+                if not os.path.exists(path):
+                    what = "a link to a file that does not exist"
+                raise InputError(f"`{argument}`={path}: is {what}")
         found.update(paths)
         del rest[:count]
     return sorted(found)

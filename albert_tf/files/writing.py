@@ -41,14 +41,15 @@ def check_outputs(
 
     Raises:
         InputError: If a file is both, by whatever name or link, or two outputs, or an output is a
-            folder or has the name of a compressed file.
+            folder or a device, or has the name of a compressed file.
     """
     written: dict[str, str] = {}
     read = {_identity(path): name for name, paths in inputs.items() for path in paths if path}
     for argument, paths in outputs.items():
         for path in paths:
-            if os.path.isdir(path):
-                raise InputError(f"`{argument}`: {path} is a folder; name a file")
+            if os.path.exists(path) and not os.path.isfile(path):
+                kind = "a folder" if os.path.isdir(path) else "a pipe or a device"
+                raise InputError(f"`{argument}`: {path} is {kind}; name a file")
             if split_compression(path)[1]:
                 raise InputError(f"`{argument}`={path}: would not be compressed; name a plain file")
             place = path if is_remote(path) else os.path.realpath(path)

@@ -222,3 +222,7 @@ def test_an_output_may_be_in_the_folder_that_is_read(tmp_path, monkeypatch):
             inputs = extract(options)["inputs"]
             assert sorted(pathlib.Path(path).stem for path in inputs) == names
         (tmp_path / "in" / "out.txt").unlink()
+    os.mkfifo("pipe")
+    for output, message in (("in/x.txt", "is also read, as"), ("pipe", "is a pipe or a device")):
+        with pytest.raises(InputError, match=f"`output_file`: {output} {message}"):
+            extract(ExtractionOptions(format="books", input_file=("in",), output_file=output))
