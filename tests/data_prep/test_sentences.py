@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 import regex
+import sentencex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,18 @@ def read_oracle() -> dict[str, list[str]]:
 def test_sentences_as_a_reader_would_split_them(language, sentences):
     space = "" if language.endswith("*") else " "
     assert split_sentences(space.join(sentences), language.rstrip("*")) == sentences
+
+
+def read_pairs() -> list[tuple[str, list[str]]]:
+    """Return the languages and sentences of the pairs."""
+    text = (pathlib.Path(__file__).parent / "sentence_pairs.txt").read_text("utf-8")
+    rows = [line.split("\t") for line in text.split("\n") if "\t" in line]
+    return [(language, text.split(" | ")) for language, text in rows]
+
+
+@pytest.mark.parametrize(("language", "sentences"), read_pairs())
+def test_words_brackets_and_quotations_that_look_like_ends_or_do_not(language, sentences):
+    test_sentences_as_a_reader_would_split_them(language, sentences)
 
 
 # Commas, a Burmese genitive, and what `sentencex` takes for the point of an abbreviation.
@@ -97,6 +110,28 @@ def test_numbers_abbreviations_and_marks(language, text, count):
 def test_a_book_without_spaces_and_paragraphs():
     sentences = ["他说：“我们走吧！”", "然后他们走了。"] * 5000
     assert split_sentences("".join(sentences), "zh") == sentences
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("he", "הוא אמר (לאט) בשעה 5 והם הלכו."),
+        ("hi", "डॉ. सिंह ने कहा “जाओ” और वह 5 बजे घर गया."),
+        ("ru", "Он сказал: «Иди» (сразу), и все они ушли."),
+        ("zh", "他说：“我们走吧！”然后他们走了。"),
+    ],
+)
+def test_a_long_paragraph_is_segmented_in_windows(language, sentence, monkeypatch):
+    lengths = []
+    segment = sentencex.segment
+    monkeypatch.setattr(
+        sentencex, "segment", lambda code, text: lengths.append(len(text)) or segment(code, text)
+    )
+    paragraph = " ".join([sentence] * 3000)
+    assert split_sentences(paragraph, language) == split_sentences(sentence, language) * 3000
+    # Linear, where the time for a window is quadratic.
+    assert max(lengths) < 30_000
+    assert sum(lengths) < 1.2 * len(paragraph)
 
 
 @pytest.mark.parametrize(
