@@ -8,12 +8,12 @@ words for some. sentence_words.txt has the words by language.
 
 from __future__ import annotations
 
+import collections
 import configparser
 import functools
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import regex
 import sentencex
@@ -58,11 +58,6 @@ _BEFORE_NUMBER = regex.compile(r"(?:.*['’])?(?:(?:\p{L}\p{M}*+){1,3}\.?)+")
 _DOTTED = regex.compile(r"(?:\p{L}\p{M}*+){1,3}(?:\.(?:\p{L}\p{M}*+){1,3})+")
 # Words that precede an ordinal rather than a number, in German, which has capitals after ordinals.
 _BEFORE_ORDINAL = frozenset(["am", "im", "vom", "zum", "der", "die", "das", "dem", "den", "des"])
-# Languages with abbreviations of their own in `sentencex`; it gives the English ones to the others.
-_LISTED = frozenset(
-    ["ar", "bg", "ca", "cs", "da", "de", "el", "es", "fi", "fr", "it", "nl", "pl", "pt", "ru", "sk"]
-    + ["kk", "uk"]
-)
 _ROMAN = regex.compile(r"[IVXLCDM]+")
 _AND = frozenset("иіi")  # as in "and others", which is abbreviated like a title
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
@@ -78,18 +73,6 @@ _BRACKETS = {")": "(", "]": "[", "）": "（", "］": "［"}
 _QUOTES = ("“”„", "«»", '"', "「」", "『』")
 # What belongs to the quotation before it, as in: "I will," she said.
 _QUOTATION = regex.compile(r"\s*[“「『][^“”「」『』]*[”」』]\s*")
-_SAID = {
-    "ja": regex.compile(
-        r"と(?!ころ|ても|にかく|もかく|うとう|きどき|なり|りあえず|りわけ|つぜん|もだち)|って|を|など|なんて"
-        r"|[はがもにの](?=[\p{Han}\p{Katakana}、])"
-    ),
-    "ko": regex.compile(r"(?:이?라[고며는]|이?라면서|하[고며는]|고|는|란)(?!\p{L})"),
-    "zh": regex.compile(
-        r"[^，。！？：；、“「]{1,12}?(?:(?<!小)[说說]|[问問](?![题題])|[喊嚷吼]|叫[道着著]|回?答(?!案)"
-        r"|(?<![知街味难難报報])道)[^。！？：；“「]{0,8}[，。！：]"
-    ),
-}
-
 # In text with a full stop of its own script, a period is that of an abbreviation.
 _FULL_STOPS = ("।", "۔", "።")
 
@@ -174,17 +157,9 @@ def _is_open(text: str) -> bool:
     return any(sum(map(text.count, quotes)) % 2 for quotes in _QUOTES)
 
 
-class _Words(NamedTuple):
-    code: str
-    language: str  # the first one of the section
-    hidden: str  # what ends that `sentencex` misses contain
-    before: frozenset[str]
-    words: frozenset[str]
-    ends: frozenset[str]
-    starts: frozenset[str]
-    units: frozenset[str]
-    years: frozenset[str]
-    dates: frozenset[str]
+_Words = collections.namedtuple(
+    "_Words", "code language hidden said before words ends starts units years dates listed"
+)
 
 
 @functools.cache
@@ -196,8 +171,10 @@ def _words(language: str) -> _Words:
     name = next((name for name in table.sections() if code in name.split()), code)
     common = {} if code == "en" else table.defaults()
     own = table[name if name in table else "DEFAULT"]
-    lists = [f"{common.get(key, '')} {own.get(key, '')}".split() for key in _Words._fields[3:]]
-    return _Words(code, name.split()[0], "etc. " if code == "en" else ".", *map(frozenset, lists))
+    lists = [f"{common.get(key, '')} {own.get(key, '')}".split() for key in _Words._fields[4:]]
+    said = regex.compile(own["said"].replace("\n", "")) if "said" in own else None
+    hidden = "etc. " if code == "en" else "."  # what the ends that `sentencex` misses contain
+    return _Words(code, name.split()[0], hidden, said, *map(frozenset, lists))
 
 
 def _uncovered(piece: str, words: _Words) -> Sequence[str]:
@@ -220,7 +197,7 @@ def _uncovered(piece: str, words: _Words) -> Sequence[str]:
 def _ends_in_bracket(before: str, opening: str, after: str, words: _Words) -> bool:
     """Return whether a sentence ends with the bracket that its last period stands in."""
     outside, _, inside = before.rpartition(opening)
-    if outside.strip(_OPENING) and not _IN_BRACKET.fullmatch(inside):
+    if after[:1].islower() or (outside.strip(_OPENING) and not _IN_BRACKET.fullmatch(inside)):
         return False
     # Whether it would end there without the bracket.
     following = f"{inside} {after.split(maxsplit=1)[0]}"
@@ -270,7 +247,7 @@ def _ends(before: str, after: str, words: _Words) -> bool | None:
     is_word = len(word) > 1 and "." not in word and words.language != "en"
     if is_word and word.isupper():  # no abbreviation but an acronym, unless all is in capitals
         return not _ROMAN.fullmatch(word) and not (len(start) > 1 and start.isupper()) or None
-    return (is_word and words.language not in _LISTED and not word.isdecimal()) or None
+    return (is_word and words.language not in words.listed and not word.isdecimal()) or None
 
 
 def _cut(piece: str) -> list[str]:
@@ -316,7 +293,7 @@ def _continues(sentence: list[str], after: str, paragraph: str, words: _Words) -
     if last[-1:] not in _CLOSING:
         return last[-1:] in _NO_ENDS
     first = after.lstrip(_OPENING)[:1]
-    if (
+    if first == "," or (
         first.islower()
         and not _NUMBER.fullmatch(after)
         # If the whole text is in lower case, as Georgian always is, this says nothing.
@@ -324,11 +301,10 @@ def _continues(sentence: list[str], after: str, paragraph: str, words: _Words) -
     ):
         return True
     if not last.endswith("."):
-        said = _SAID.get(words.language)
-        return (
-            said is not None
-            and said.match(after) is not None
-            and (words.language != "zh" or _QUOTATION.fullmatch("".join(sentence)) is not None)
+        return bool(
+            words.said
+            and words.said.match(after)
+            and (words.language != "zh" or _QUOTATION.fullmatch("".join(sentence)))
         )
     before, _, word = last.rpartition(" ")
     word = word.lstrip(_OPENING)[:-1].lower()
