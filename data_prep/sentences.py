@@ -205,13 +205,7 @@ def _ends_in_bracket(before: str, opening: str, after: str, words: _Words) -> bo
 
 
 def _ends(before: str, after: str, words: _Words) -> bool | None:
-    """Return whether a period ends a sentence, None if the words next to it do not say.
-
-    Args:
-        before: the sentence up to the period, and no white space after it.
-        after: the text after it.
-        words: of the language.
-    """
+    """Return whether the period after `before` is an end; None if the words do not say."""
     before, _, word = before.rpartition(" ")
     word = word[:-1].lstrip(_OPENING).replace("’", "'").rpartition("'")[2]
     while before[-1:] == "." and before[-2:-1].isalpha() and before[-3:-2] in " ":  # "и т. д"

@@ -153,10 +153,11 @@ def test_white_space_is_folded(language, text, sentences):
 @settings(deadline=None)
 @given(
     st.text(
-        "aA.1 \u0430\u0410!?;\u037e\u17d4\u179b\u0f0d\u0f0b\u104a\ua9c8\u1361\u200b\n'\"()",
+        "aA.1 \u0430\u0410!?;\u037e\u17d4\u179b\u0f0d\u0f0b\u104a\ua9c8\u1361\u200b\n'\"()"
+        "[]（）。「」『』“”гetc",
         max_size=40,
     ),
-    st.sampled_from(["en", "de", "el", "km", "my", "bo", "hy"]),
+    st.sampled_from(["en", "de", "el", "km", "my", "bo", "hy", "ja", "zh", "ru", "sv", "und"]),
 )
 def test_splitting_only_splits(text, language):
     sentences = split_sentences(text, language)
