@@ -31,14 +31,8 @@ from albert_tf.interop.layout import BEST_FOLDER, FROZEN_FILE
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import predict
-from albert_tf.training.run import (
-    restore_trained,
-    step_of,
-    train_model,
-    unless_read_only,
-    with_dtype,
-    write_results,
-)
+from albert_tf.training.restoring import restore_trained, step_of
+from albert_tf.training.run import train_model, unless_read_only, with_dtype, write_results
 
 logger = logging.getLogger(__name__)
 

@@ -33,12 +33,9 @@ from albert_tf.training.records import (
     checked_file,
     with_trained_lengths,
 )
+from albert_tf.training.restoring import find_trained, iter_checkpoints, restore_trained, step_of
 from albert_tf.training.run import (
-    find_trained,
-    iter_checkpoints,
     prepare,
-    restore_trained,
-    step_of,
     train_model,
     training_folder,
     unless_read_only,

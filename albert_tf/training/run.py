@@ -25,7 +25,7 @@ from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
 from albert_tf.interop.checkpoint_folders import check_engine
-from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.formats import open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one
 from albert_tf.logs import counted
@@ -38,6 +38,7 @@ from albert_tf.training.last_start import start_file, warn_of_changes
 from albert_tf.training.loop import train
 from albert_tf.training.model_config import find_config, is_trained
 from albert_tf.training.options import TrainingOptions
+from albert_tf.training.restoring import find_trained
 
 _logger = logging.getLogger(__name__)
 
@@ -325,79 +326,6 @@ def write_description(
                 write_text(f"{folder}/{name}", content)
             else:
                 write_bytes(f"{folder}/{name}", content)
-
-
-def restore_trained(
-    engine: Engine, model: keras.Model, output_dir: str, path: str | None = None
-) -> str:
-    """Load a checkpoint of a folder into a model like the one that was trained there.
-
-    Args:
-        engine: that saved it.
-        model: of the same kind.
-        output_dir: the folder.
-        path: of the checkpoint; None for the latest valid one.
-
-    Returns:
-        Its path.
-
-    Raises:
-        InputError: If there is none, or it belongs to another model.
-    """
-    failed = None
-    while True:
-        folder = engine.checkpoints_in(output_dir)
-        chosen = path or folder.latest() or find_trained(engine, output_dir)
-        try:
-            _restore(engine, model, chosen, output_dir)
-            return chosen
-        except (InputError, OSError):
-            if chosen in (path, failed):
-                raise
-            failed = chosen  # unless a run that goes on has replaced it, it fails again
-
-
-def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Iterator[int]:
-    """Restore every valid checkpoint in `output_dir` into `model`, oldest first.
-
-    Yields:
-        The step of the checkpoint that was just restored.
-
-    Raises:
-        InputError: If there is no valid checkpoint, or one belongs to another model.
-    """
-    folder = engine.checkpoints_in(output_dir)
-    for path in folder.valid() or [find_trained(engine, output_dir)]:
-        if path in engine.workers.from_chief(folder.all):
-            yield _restore(engine, model, path, output_dir)
-        else:
-            _logger.info("%s is no longer there: training has replaced it", path)
-
-
-def _restore(engine: Engine, model: keras.Model, path: str, output_dir: str) -> int:
-    with engine.workers.synchronized(), arguments_renamed(path="output_dir"):
-        loaded = load_weights(model, path)
-    if loaded.missing:
-        raise InputError(
-            f"`output_dir`={output_dir}: {loaded.source} lacks {', '.join(loaded.missing)}; it "
-            "was trained for another task"
-        )
-    _logger.info("%s: all %d variables loaded", loaded.source, len(loaded.loaded))
-    return step_of(path)
-
-
-def find_trained(engine: Engine, output_dir: str) -> str:
-    """Return the checkpoint that `output_dir` lists as its latest, unread.
-
-    Raises:
-        InputError: If there is none.
-    """
-    return engine.checkpoints_in(output_dir).find("output_dir")
-
-
-def step_of(path: str) -> int:
-    """Return step of a checkpoint, from its name."""
-    return int(path.rsplit("-", 1)[-1])
 
 
 def write_results(engine: Engine, output_dir: str, results: dict[str, float]) -> None:

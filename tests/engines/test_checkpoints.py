@@ -17,7 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop import checkpoint_folders
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.formats import open_weights
-from albert_tf.training import run
+from albert_tf.training import restoring
 from tests.support.checkpoints import BIAS, WEIGHT, Kind, jax, tensorflow
 
 
@@ -175,9 +175,9 @@ def test_a_checkpoint_that_a_run_replaces_is_not_damaged(kind, trained, monkeypa
         return SimpleNamespace(missing=[], loaded=[WEIGHT], source=path)
 
     monkeypatch.setattr(type(kind.format), "damage_of", damage_of)
-    monkeypatch.setattr(run, "load_weights", load)
+    monkeypatch.setattr(restoring, "load_weights", load)
     engine = SimpleNamespace(workers=folder.workers, checkpoints_in=kind.folder)
-    assert run.restore_trained(engine, None, str(trained)) == f"{trained}/model.ckpt-6"
+    assert restoring.restore_trained(engine, None, str(trained)) == f"{trained}/model.ckpt-6"
     assert caplog.messages == [f"{trained}/model.ckpt-6: all 1 variables loaded"]
 
 

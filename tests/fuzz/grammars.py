@@ -1,4 +1,4 @@
-"""Files that no damage would give: well-formed, of what the format allows and nobody expects."""
+"""Well-formed files with what a format allows but readers rarely expect."""
 
 from __future__ import annotations
 
