@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 from tests.support.bucket import Bucket
 from tests.support.path_spellings import REMOTE, SPELLINGS
 
-pytestmark = pytest.mark.manual  # several minutes: every command in twelve spellings
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
