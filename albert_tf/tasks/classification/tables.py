@@ -189,20 +189,19 @@ def hold_out(
         InputError: If too few rows, or a label has only one.
     """
     labeled = np.array([row for row, each in enumerate(examples) if each.label is not None])
-    labels = [examples[row].likeliest_label for row in labeled]
-    stratify = labels if dataset.target == "classification" else None
-    groups = 1
-    if stratify:
-        rarest, rows, groups = _rarest(labels)
+    stratify, groups = None, 1
+    if dataset.target == "classification":
+        stratify = [examples[row].likeliest_label for row in labeled]
+        rarest, rows, groups = _rarest(stratify)
         if rows < 2:
             raise InputError(
                 f"`test_size`={dataset.held_out}: label {rarest!r} has only one row, which cannot "
                 "serve both training and evaluation"
             )
-    count = int(np.ceil(dataset.held_out * len(labels)))
-    if count < groups or len(labels) - count < groups:
+    count = int(np.ceil(dataset.held_out * len(labeled)))
+    if count < groups or len(labeled) - count < groups:
         raise InputError(
-            f"`test_size`={dataset.held_out}: would hold out {count} of {len(labels)} rows; at "
+            f"`test_size`={dataset.held_out}: would hold out {count} of {len(labeled)} rows; at "
             f"least {groups} (one per label) must be held out, and as many trained on"
         )
     from sklearn.model_selection import train_test_split  # slow to load, and rarely needed
@@ -234,10 +233,10 @@ def fold_rows(dataset: ClassificationDataset, examples: Sequence[Example]) -> li
     for example in examples:
         if example.label is None:
             raise InputError(f"`folds`={dataset.folds}: {example.location} has no label to score")
-    labels = [example.likeliest_label for example in examples]
     one_label = dataset.target == "classification"
-    rows, of_what = len(labels), ""
-    if one_label:
+    labels = [example.likeliest_label for example in examples] if one_label else None
+    rows, of_what = len(examples), ""
+    if labels:
         label, rows, _ = _rarest(labels)
         of_what = f" with label {label!r}"
     if rows < dataset.folds:
@@ -248,4 +247,4 @@ def fold_rows(dataset: ClassificationDataset, examples: Sequence[Example]) -> li
 
     split = model_selection.StratifiedKFold if one_label else model_selection.KFold
     splitter = split(dataset.folds, shuffle=True, random_state=dataset.held_out_seed)
-    return [*splitter.split(labels, labels)]
+    return [*splitter.split(examples, labels)]

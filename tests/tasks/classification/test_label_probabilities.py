@@ -119,3 +119,11 @@ def test_the_likeliest_label_decides_which_rows_are_held_out():
         fold_rows(ClassificationDataset("table", {}, folds=2), examples)
     for _, rows in fold_rows(ClassificationDataset("table", {}, folds=3), examples[:4] * 2):
         assert len(rows) in (2, 3)
+
+
+@pytest.mark.parametrize(("target", "label"), [("multi_label", ["x", "y"]), ("regression", "1.5")])
+def test_rows_of_several_labels_or_numbers_are_held_out_as_they_come(target, label):
+    examples = [Example(f"rows.jsonl:{n}", "x", None, label) for n in range(9)]
+    dataset = ClassificationDataset("table", {}, target=target, held_out=0.3, folds=3)
+    assert [len(part) for part in hold_out(dataset, examples)] == [6, 3]
+    assert [len(rows) for _, rows in fold_rows(dataset, examples)] == [3, 3, 3]
