@@ -238,7 +238,7 @@ def test_only_a_page_with_damaged_xml_is_lost(tmp_path, monkeypatch, unit):
         (bz2.compress(b"hello"), "not the XML of a wiki dump"),
         (b"BZh9 and not really", "damaged at its start"),
         (b"7z\xbc\xaf\x27\x1c\0\4", "a 7z archive; unpack it"),
-        (gzip.compress(b"hello"), "compressed by gzip; add .gz to its name"),
+        (gzip.compress(b"hello", mtime=0), "compressed by gzip; add .gz to its name"),
     ],
 )
 def test_a_file_that_is_not_a_dump_is_reported(tmp_path, content, message):
