@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -13,11 +12,10 @@ from albert_tf.files import write_text
 from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.slices import parse_slice
 from albert_tf.tpu.bounds import step_time
-from albert_tf.tpu.preflight import check_installed
+from albert_tf.tpu.preflight import Compiler, candidates, check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
 from benchmarks.comparison import Case, Suite, compare
 from benchmarks.implementations.workload import Workload
-from benchmarks.preflight import largest
 from experiments.scales import PAPER, Scale
 
 IMPLEMENTATIONS = {"tensorflow": "albert_tf", "jax": "albert_tf on JAX, fused attention"}
@@ -95,14 +93,11 @@ def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float
         engine=where.data.engines[0],
         **{name: value for name, value in flags.items() if name in names},
     )
-    sizes = _halves(options.train_batch_size // where.replicas)
-    for _, _, compiled in largest(options, where, sizes):
-        if compiled.fits:
-            time = step_time(compiled, where)
-            return options.train_batch_size / time.estimate
+    share = options.train_batch_size // where.replicas
+    compiler = Compiler(options)
+    for remat in (False, True):
+        for micro in reversed(candidates(share, [])):
+            compiled = compiler.compile(where, options.train_batch_size, micro, remat)
+            if compiled.fits:
+                return options.train_batch_size / step_time(compiled, where).estimate
     return None
-
-
-def _halves(share: int) -> Sequence[int]:
-    """Return a power of two and its halves: 8, 4, 2, 1."""
-    return [share >> power for power in range(share.bit_length()) if not share % (1 << power)]

@@ -12,7 +12,6 @@ from benchmarks.reporting import Result
 PARTS = {
     "pretraining_step": "a pretraining step at three sizes, compared with other libraries",
     "finetuning_and_inference": "a classifier's training and inference, next to other libraries",
-    "sharing": "ALBERT compared with BERT of the same shape",
     "scaling": "time and memory by batch size, length, depth and width",
     "text_to_records": "text to TFRecords, compared with SentencePiece alone",
     "records_to_batches": "TFRecords to batches, on one and two cores",

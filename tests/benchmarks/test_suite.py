@@ -301,7 +301,6 @@ SLOW = {
     "pretraining_step": {OURS},
     "records_to_batches": {"1 core"},
     "finetuning_and_inference": {OURS},
-    "sharing": {"ALBERT", "BERT"},
     "scaling": {OURS},
     "startup": {OURS, "XLA", "graph", "TensorFlow"},
 }

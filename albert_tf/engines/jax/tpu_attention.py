@@ -3,8 +3,7 @@
 The kernels hold all scores of a head in fast memory, which takes a megabyte at 512 tokens, and
 write none of them to HBM; the backward kernel computes them again, with the logarithm of their sum
 of exponentials, as in arXiv 2205.14135. By the compiler's schedule, both together take 44 to 51 %
-fewer cycles than splash attention with heads of 64, which is for any length and has no dropout
-(`python -m benchmarks.tpu_kernels`).
+fewer cycles than splash attention with heads of 64, which is for any length and has no dropout.
 
 Scores are `[keys, queries]`: sums over the keys then add up registers, not numbers within them, and
 results are multiplied by them without a transposition.
