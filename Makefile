@@ -25,7 +25,7 @@ export ATEN_CPU_CAPABILITY := avx2
 endif
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo lint check test test-rest test-engines test-all bench docs clean
+.PHONY: demo lint check test test-rest test-random test-engines test-all bench docs clean
 
 # What the demo needs.
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/.created
@@ -74,6 +74,11 @@ test: lint
 test-rest: JOBS := 3
 test-rest: $(VENV)/.tested
 	$(PYTEST) -m 'slow and not manual'
+
+# The other commands take the same random inputs in every run; this takes new ones. What it finds
+# becomes an example.
+test-random: $(VENV)/.tested
+	RANDOM_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -m 'hypothesis and not manual'
 
 # Engines and commands on another Python: make test-engines VENV=build/venv PYTHON=python3.13
 test-engines: $(VENV)/.installed

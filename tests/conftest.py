@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from albert_tf.engines.startup import without_garbage_collection
 from albert_tf.environment import KEPT_MEMORY
@@ -39,6 +40,19 @@ KERAS_ON_JAX = {"KERAS_BACKEND": "jax", **JAX_ENVIRONMENT}
 
 # Files whose tests take longest: started last, they would leave the other workers idle.
 LONGEST = ("test_jax_backend.py", "test_jax_engine.py", "test_step.py", "test_replicas.py")
+
+# Random inputs are the same in every run: no run fails by chance. `make test-random` draws others.
+EXAMPLES = int(os.environ.get("RANDOM_EXAMPLES", "0"))
+settings.register_profile(
+    "project", max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, deadline=None, database=None,
+    suppress_health_check=list(HealthCheck), print_blob=bool(EXAMPLES),
+)  # fmt: skip
+settings.load_profile("project")
+
+
+def random_inputs(count: int) -> settings:
+    """Return settings of a test of so many random inputs, unless `make test-random` says more."""
+    return settings(max_examples=EXAMPLES or count)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from albert_tf.input.masking import derive_seeds
 from data_prep.runs import make_run, merge, read_buckets, token_dtype, write_run
 from data_prep.segments import Pairs
+from tests.conftest import random_inputs
 
 
 def block(count: int, first: int, seed: int = 0, copies: int = 1):
@@ -59,7 +60,7 @@ def shuffled(blocks, folder, buckets: int) -> list[int]:
     return order
 
 
-@settings(deadline=None, max_examples=20)
+@random_inputs(20)
 @given(counts=st.lists(st.integers(1, 40), min_size=1, max_size=4), buckets=st.integers(1, 9))
 def test_every_pair_occurs_once_in_an_order_that_depends_on_seeds_only(
     tmp_path_factory, counts, buckets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.input.features import pretraining_features
@@ -19,6 +19,7 @@ from data_prep.segments import (
     make_pairs,
 )
 from data_prep.tfrecords import read_examples
+from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.texts import tokenized
 
@@ -50,7 +51,7 @@ def every_word(documents: TokenizedDocuments) -> np.ndarray:
 
 
 @pytest.mark.integration
-@settings(max_examples=200, deadline=None)
+@random_inputs(200)
 @given(
     lengths=LENGTHS,
     max_seq_length=st.integers(5, 40),
@@ -86,7 +87,6 @@ def test_pairs_neither_mix_documents_nor_lose_tokens(
     assert len(np.unique(pairs.seeds)) == len(pairs.seeds)
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, seed=st.integers(0, 2**32))
 def test_the_pairs_of_a_document_do_not_depend_on_other_documents(lengths, seed):
     documents = numbered(lengths)
@@ -105,7 +105,6 @@ def test_the_pairs_of_a_document_do_not_depend_on_other_documents(lengths, seed)
     assert (np.concatenate([pairs.seeds for pairs in alone]) == whole.seeds).all()
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS)
 def test_chunks_end_where_the_original_ends_them(lengths):
     """Sentences are collected up to the target length; segments are split between sentences."""
@@ -118,7 +117,6 @@ def test_chunks_end_where_the_original_ends_them(lengths):
         assert max(a_begin, b_begin) in documents.sentence_offsets
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, packing=st.sampled_from(["original", "fit"]))
 def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths, packing):
     documents, expected = numbered(lengths), []
@@ -220,7 +218,6 @@ def test_assembled_examples(tokenizer):
     assert {array.dtype for array in examples} == {np.dtype(np.int32)}
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, max_seq_length=st.integers(5, 40), seed=st.integers(0, 2**32))
 def test_without_pairs_a_chunk_is_one_segment(lengths, max_seq_length, seed):
     documents = numbered(lengths)
@@ -237,7 +234,6 @@ def test_without_pairs_a_chunk_is_one_segment(lengths, max_seq_length, seed):
         assert ends[document] <= begin < end <= ends[document + 1]
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, max_seq_length=st.integers(5, 40), seed=st.integers(0, 2**32))
 def test_exchanged_segments_come_from_another_document(lengths, max_seq_length, seed):
     documents = numbered(lengths)

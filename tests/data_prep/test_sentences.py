@@ -8,7 +8,7 @@ import pathlib
 import pytest
 import regex
 import sentencex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -150,7 +150,6 @@ def test_white_space_is_folded(language, text, sentences):
     assert split_sentences(text, language) == sentences
 
 
-@settings(deadline=None)
 @given(
     st.text(
         "aA.1 \u0430\u0410!?;\u037e\u17d4\u179b\u0f0d\u0f0b\u104a\ua9c8\u1361\u200b\n'\"()"

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pyarrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -26,6 +26,7 @@ from data_prep.text_units import (
     split_into_units,
     stripped,
 )
+from tests.conftest import random_inputs
 
 # White space of ASCII and beyond, alone and around text.
 LINES = st.lists(
@@ -58,7 +59,7 @@ def read(path, length: int, counts: Counter | None = None, document_sentences: i
     ]
 
 
-@settings(deadline=None, max_examples=200)
+@random_inputs(200)
 @given(lines=LINES, end=ENDS, last=st.booleans(), mark=st.booleans(), length=st.integers(1, 60))
 def test_units_of_any_length_contain_every_document_once(
     tmp_path_factory, lines, end, last, mark, length
@@ -99,7 +100,6 @@ COMPRESS = {
 }
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     lines=LINES,
     ending=st.sampled_from([*COMPRESS]),
@@ -161,7 +161,6 @@ def test_damaged_compressed_text_is_reported(tmp_path, ending):
         read(tmp_path / "in.txt", len(content))
 
 
-@settings(deadline=None)
 @given(lines=LINES, chunk=st.integers(1, 30))
 def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, chunk):
     path = tmp_path_factory.mktemp("units") / "in.txt"
@@ -172,7 +171,6 @@ def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, chunk):
         assert read(path, 20) == expected
 
 
-@settings(deadline=None)
 @given(lines=LINES, length=st.integers(1, 60), sentences=st.integers(1, 5))
 def test_a_document_can_be_a_number_of_lines(tmp_path_factory, lines, length, sentences):
     path = tmp_path_factory.mktemp("units") / "in.txt"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -52,7 +52,6 @@ NAMES = st.text("abcxyz_", min_size=4, max_size=4) | st.text("ABC", min_size=200
 
 
 @pytest.mark.integration
-@settings(deadline=None)
 @given(st.dictionaries(NAMES, INTEGERS | FLOATS, min_size=1, max_size=5))
 def test_the_bytes_are_those_of_tensorflow(columns):
     assert list(serialize(columns)) == [by_tensorflow(columns, row) for row in range(2)]

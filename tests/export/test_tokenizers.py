@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -18,6 +18,7 @@ from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
+from tests.conftest import random_inputs
 from tests.support import references
 
 try:
@@ -111,7 +112,7 @@ def test_the_published_english_vocabulary(lower, shared):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=25)
+@random_inputs(25)
 @given(texts=st.lists(st.text(ANY), max_size=8))
 def test_ids_of_any_texts(kind, pairs, texts):
     tokenizer, in_graph = pairs[kind]

@@ -7,7 +7,7 @@ import json
 
 import pyarrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -96,7 +96,6 @@ def test_only_the_first_sheet_is_read_and_the_others_are_named(tmp_path, capsys)
     assert "reads sheet 'S1', not 'S2'" in capsys.readouterr().out
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))),
@@ -114,7 +113,6 @@ def test_csv_is_what_python_s_writer_writes(tmp_path_factory, table):
     assert [list(row.values.values()) for row in read_rows(str(path), ())] == table
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0"))))
 def test_tsv_takes_every_character_but_tab_and_line_end_as_it_is(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("tsv") / "a.tsv"

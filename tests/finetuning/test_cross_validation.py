@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -18,6 +18,7 @@ from albert_tf.report.intervals import wilson
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
 from albert_tf.tasks.classification.tables import fold_rows
 from albert_tf.tasks.classification.task import ClassificationTask
+from tests.conftest import random_inputs
 from tests.end_to_end.conftest import results_of
 from tests.support.finetuning import options_of, write_files
 from tests.support.html import read_page
@@ -27,7 +28,7 @@ def examples(labels) -> list[Example]:
     return [Example(f"rows.tsv:{n}", "x", None, label) for n, label in enumerate(labels, 2)]
 
 
-@settings(deadline=None, max_examples=30)
+@random_inputs(30)
 @given(st.lists(st.sampled_from("abc"), min_size=12), st.integers(2, 5), st.integers(0, 3))
 def test_every_label_is_in_every_fold(labels, folds, seed):
     dataset = ClassificationDataset("table", {}, folds=folds, held_out_seed=seed)

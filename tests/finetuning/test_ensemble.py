@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
@@ -15,11 +15,12 @@ from albert_tf.finetuning.early_checks import member_options
 from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.question_answering.heads import mean_of_spans
+from tests.conftest import random_inputs
 
 POSITION, STARTS, ENDS = 3, 3, 2  # the first token of the context; what a model proposes
 
 
-@settings(max_examples=20, deadline=None)
+@random_inputs(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 30.0, 1000.0]))
 def test_probabilities_are_averaged(seed, scale):
     random = np.random.default_rng(seed)
@@ -63,7 +64,7 @@ def spans_of(outputs: dict[str, np.ndarray], row: int) -> dict[tuple[int, int], 
     }
 
 
-@settings(max_examples=20, deadline=None)
+@random_inputs(20)
 @given(st.integers(0, 2**32 - 1))
 def test_spans_have_the_mean_of_their_probabilities(seed):
     random = np.random.default_rng(seed)

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-
-# Cases of each test. `FUZZ_CASES=2000 pytest tests/fuzz` is the long run, with new cases each time.
-CASES = int(os.environ.get("FUZZ_CASES", "0"))
-
-
-def cases(default: int) -> settings:
-    """Return settings of a test of that many cases; FUZZ_CASES makes them random."""
-    return settings(
-        max_examples=CASES or default,
-        derandomize=not CASES,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 class Damage(NamedTuple):

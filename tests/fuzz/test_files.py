@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from tests.fuzz.damage import cases, changed_json, damages, json_changes
+from tests.conftest import random_inputs
+from tests.fuzz.damage import changed_json, damages, json_changes
 from tests.fuzz.kinds import KINDS
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.hypothesis]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_damage(made, tmp_path, name):
     folder = made(name)
     original = (folder / KINDS[name].file).read_bytes()
 
-    @cases(4)
+    @random_inputs(4)
     @given(st.lists(damages, min_size=1, max_size=3))
     def run(changes):
         content: bytes | None = original
@@ -81,7 +82,7 @@ def test_json_of_another_form(made, tmp_path, name):
     is_lines = KINDS[name].file.endswith(".jsonl")
     value: Any = [json.loads(line) for line in text.splitlines()] if is_lines else json.loads(text)
 
-    @cases(12)
+    @random_inputs(12)
     @given(st.lists(json_changes, min_size=1, max_size=2))
     def run(changes):
         found = changed_json(value, changes, keep_lines=is_lines)

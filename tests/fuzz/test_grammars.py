@@ -12,10 +12,9 @@ from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.package_docs import PackageFile
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import make_output_documents, split_paragraphs
-from tests.fuzz.damage import cases
 from tests.fuzz.grammars import GRAMMARS
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.hypothesis]
 
 _OPTIONS = ExtractionOptions(output_file="out.txt")
 # What XML cannot contain stands for markup while a page is read.
@@ -27,7 +26,6 @@ def test_what_a_grammar_gives_is_read(tmp_path, name):
     grammar = GRAMMARS[name]
     path, format = tmp_path / grammar.file, CORPUS_FORMATS[grammar.format]
 
-    @cases(100)
     @given(grammar.contents)
     def read(content):
         path.write_bytes(content)

@@ -17,11 +17,12 @@ from data_prep import local_runner, pretraining_data, runs, unfinished_corpus
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
+from tests.conftest import random_inputs
 from tests.data_prep.conftest import corpus, model_file, options, small_pieces
-from tests.fuzz.damage import Damage, cases, damages
+from tests.fuzz.damage import Damage, damages
 from tests.support.texts import contents
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.hypothesis]
 __all__ = ["corpus", "model_file", "options", "small_pieces"]  # fixtures
 
 # Files to damage, by their rank from 0 to 1 in the folder.
@@ -68,7 +69,7 @@ def test_examples(options, tmp_path, small_pieces, monkeypatch, module, killed_i
     out.rename(saved)
     (work,) = (path.name for path in saved.iterdir() if path.is_dir())
 
-    @cases(15)
+    @random_inputs(15)
     @given(changes=several_damages)
     def resume(changes):
         shutil.rmtree(out, ignore_errors=True)
@@ -152,7 +153,7 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
             extract(options)
     out.rename(saved)
 
-    @cases(40)
+    @random_inputs(40)
     @given(changes=several_damages)
     def resume(changes):
         shutil.rmtree(out, ignore_errors=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.input.example_parser import ExampleParser, WrongLengthError, feature_lengths
 from albert_tf.input.features import Feature
 from data_prep.tfrecords import serialize
+from tests.conftest import random_inputs
 
 FEATURES = {
     "ids": Feature((3,), "int64"),
@@ -96,7 +97,7 @@ def messages(draw) -> bytes:
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=200)
+@random_inputs(200)
 @given(messages())
 def test_messages_mean_what_they_mean_to_tensorflow(message):
     import tensorflow as tf
@@ -129,7 +130,6 @@ def test_messages_mean_what_they_mean_to_tensorflow(message):
 
 
 @pytest.mark.integration
-@settings(deadline=None)
 @given(
     st.binary(max_size=60)
     | st.builds(lambda content, end: content[: end % len(content)], messages(), st.integers(0))

@@ -10,12 +10,13 @@ import sys
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from albert_tf.compiled import compiled
 from albert_tf.input.masking import Masking, derive_seeds, draw_masks
+from tests.conftest import random_inputs
 
 CLS, SEP, MASK = 2, 3, 4
 VOCABULARY = np.arange(10, 1000, dtype=np.int32)
@@ -47,7 +48,7 @@ def words_of(ids, length, starts) -> list[list[int]]:
     return words
 
 
-@settings(max_examples=150, deadline=None)
+@random_inputs(150)
 @given(
     seq=st.integers(5, 60),
     padding=st.integers(0, 10),
@@ -98,7 +99,6 @@ def test_whole_words_are_masked_within_the_budget_with_correct_labels(
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     seq=st.integers(5, 60),
     max_predictions=st.integers(1, 30),

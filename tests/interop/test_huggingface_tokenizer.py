@@ -9,13 +9,14 @@ import sys
 
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.normalization import Normalization
+from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 
@@ -102,7 +103,7 @@ def test_ids_are_ours_on_real_text(shared, pair):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=300)
+@random_inputs(300)
 @given(words=st.lists(st.sampled_from(ODD), max_size=10))
 def test_ids_are_ours_on_odd_text(pair, words):
     tokenizer, backend = pair

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer, packing
+from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.models import letters
 
@@ -28,7 +29,7 @@ def tokenizer(request, tmp_path_factory) -> Tokenizer:
     return Tokenizer.load(str(path))
 
 
-@settings(deadline=None, max_examples=50)
+@random_inputs(50)
 @given(rows=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4), length=st.integers(5, 24))
 def test_are_those_of_fine_tuning(tokenizer, rows, length):
     texts, pairs = map(list, zip(*rows, strict=True))
@@ -93,7 +94,7 @@ def test_of_512_tokens_a_text_has_those_of_the_paper():
     assert kept.tolist() == [*range(128), *range(1000 - 382, 1000)]
 
 
-@settings(deadline=None, max_examples=30)
+@random_inputs(30)
 @given(text=WORDS, pair=WORDS, length=st.none() | st.integers(5, 24))
 def test_offsets_are_of_the_raw_texts(tokenizer, text, pair, length):
     found = tokenizer([text, ""], [pair, ""], length, offsets=True)

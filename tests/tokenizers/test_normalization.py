@@ -6,7 +6,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -14,6 +14,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, read_normalization
 from data_prep.accents import accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
+from tests.conftest import random_inputs
 
 LINES = [
     "Việt Nam có nhiều tiếng nói, người ta nói.",
@@ -100,7 +101,7 @@ COMPOSED = st.text(
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=200)
+@random_inputs(200)
 @given(text=COMPOSED)
 @example(text="là=\u0338là")  # a sign of ASCII that becomes another one
 def test_the_unicode_form_of_a_text_makes_no_difference(folder, text):

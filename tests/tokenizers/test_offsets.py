@@ -7,7 +7,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.tokenizers.base import Tokenizer
@@ -18,6 +18,7 @@ from albert_tf.tokenizers.normalization import (
     preprocess_with_spans,
 )
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
+from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 
@@ -77,7 +78,7 @@ def check(tokenizer: Tokenizer, text: str) -> np.ndarray:
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=300)
+@random_inputs(300)
 @given(text=NASTY)
 def test_offsets_of_any_text(tokenizer, text):
     covered = np.zeros(len(text), bool)
@@ -91,7 +92,7 @@ def test_offsets_of_any_text(tokenizer, text):
             assert is_covered, character
 
 
-@settings(deadline=None, max_examples=300)
+@random_inputs(300)
 @given(NASTY, st.booleans(), st.sampled_from([DEFAULT_NORMALIZATION, KEPT, COMPOSED]))
 def test_spans_of_the_normalized_text(text, do_lower_case, normalization):
     normalization = Normalization(do_lower_case).otherwise(normalization)

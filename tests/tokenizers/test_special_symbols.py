@@ -7,11 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
+from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 
@@ -76,7 +77,7 @@ def test_names_on_request_are_symbols(tokenizer):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=200)
+@random_inputs(200)
 @given(data=st.data())
 def test_any_text_with_symbols(tokenizer, data):
     parts = st.sampled_from([*names(tokenizer), " ", "\t", "the", "cat", "s.", "12,", "[", "]"])

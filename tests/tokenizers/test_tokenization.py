@@ -8,7 +8,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
@@ -122,7 +122,6 @@ def test_word_starts_in_other_scripts(piece, expected):
     assert starts_word(piece) is expected
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_preprocessing_is_stable_and_leaves_one_kind_of_space(text):
     once = preprocess(text, DEFAULT_NORMALIZATION)
@@ -132,7 +131,6 @@ def test_preprocessing_is_stable_and_leaves_one_kind_of_space(text):
     assert preprocess(text, cased).lower() == once
 
 
-@settings(deadline=None)
 @given(texts=st.lists(st.text("ab 1239,.é'-ß", max_size=20), max_size=5))
 def test_a_batch_is_what_its_texts_are(tokenizer, texts):
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):

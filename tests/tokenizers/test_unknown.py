@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.tokenizers import Tokenizer
@@ -24,7 +24,6 @@ def wordpiece(tmp_path_factory):
     return Tokenizer.load(str(path))
 
 
-@settings(deadline=None)  # tables of Unicode are made at first use
 @given(st.lists(st.text(KNOWN + "xé笸“ \u0301", max_size=8)))
 def test_each_unknown_character_is_counted(wordpiece, texts):
     expected = Counter(c for text in texts for c in text if c in "xé笸“")

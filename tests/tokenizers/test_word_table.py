@@ -7,13 +7,14 @@ import pathlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.tokenizers import Tokenizer, word_table
 from albert_tf.tokenizers import sentencepiece as sentencepiece_tokenizer
 from albert_tf.tokenizers.normalization import Normalization
+from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 
@@ -71,7 +72,7 @@ def train(**options) -> bytes:
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=300)
+@random_inputs(300)
 @given(texts=texts)
 def test_ids_are_those_of_whole_texts(tokenizer, texts):
     check(tokenizer, texts)

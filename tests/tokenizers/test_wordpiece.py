@@ -10,12 +10,13 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer, wordpiece
 from albert_tf.tokenizers.normalization import Normalization
+from tests.conftest import random_inputs
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = [
@@ -101,13 +102,13 @@ _TEXTS = st.text(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@random_inputs(300)
 @given(text=_TEXTS)
 def test_pieces_of_any_text(tokenizer, text):
     check(tokenizer, text)
 
 
-@settings(deadline=None, max_examples=50)
+@random_inputs(50)
 @given(st.integers(190, 210), st.sampled_from(["a", "é", "中"]))
 def test_words_beyond_two_hundred_characters_are_unknown(tokenizer, length, letter):
     check(tokenizer, "cat " + letter * length)

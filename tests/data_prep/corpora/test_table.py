@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pyarrow
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -100,7 +100,6 @@ def test_tsv_has_no_quotes(tmp_path):
 
 
 @pytest.mark.integration
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=9)),
     st.sampled_from(["t.parquet", "t.jsonl", "t.csv"]),

@@ -10,12 +10,13 @@ import pathlib
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from data_prep.corpora import dumps
 from data_prep.corpora.base import Document, ReaderOptions
+from tests.conftest import random_inputs
 from tests.data_prep.corpora.reading import read
 
 HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
@@ -108,7 +109,7 @@ def test_only_articles_are_kept(tmp_path):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=50)
+@random_inputs(50)
 @given(
     length=st.integers(200, 60_000),
     unit=st.integers(50, 30_000),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.corpora.disambiguation import is_disambiguation
 from data_prep.corpora.formulas import formula_text
 from data_prep.corpora.templates import template_table
 from data_prep.corpora.wikitext import Page, Site, paragraphs
+from tests.conftest import random_inputs
 
 GERMAN = Site(
     "dewiki",
@@ -149,7 +150,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=400)
+@random_inputs(400)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_any_markup_gives_clean_lines(wikitext):
     for line in paragraphs(wikitext, PAGE, keep_headings=True, keep_lists=True):
@@ -164,7 +165,6 @@ def test_any_markup_gives_clean_lines(wikitext):
         assert any(map(str.isalpha, line))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["plain", "words", "and,", "more.", "é", "中文。"]), min_size=1))
 def test_plain_text_is_unchanged(words):
     text = " ".join(words)

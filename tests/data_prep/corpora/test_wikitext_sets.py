@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from data_prep.corpora import text
 from data_prep.corpora.base import ReaderOptions
 from data_prep.corpora.wikitext_sets import detokenized
+from tests.conftest import random_inputs
 from tests.data_prep.corpora.reading import read
 
 ARTICLES = """ 
@@ -56,7 +57,7 @@ def test_a_title_begins_a_document(tmp_path):
     assert found[1].paragraphs == ["References"]
 
 
-@settings(deadline=None, max_examples=30)
+@random_inputs(30)
 @given(length=st.integers(1, 300))
 def test_units_of_any_length_give_the_same_documents(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("wikitext") / "wiki.train.raw"

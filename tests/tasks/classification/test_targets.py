@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils import compute_class_weight
 
@@ -46,7 +46,6 @@ def of(name, pairs):
 # All predictions and labels may be the same.
 @pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
-@settings(deadline=None)
 @given(ids)
 def test_accuracy_f1_and_matthews_by_their_formulas(pairs):
     tp, tn, fp, fn = (
@@ -58,7 +57,6 @@ def test_accuracy_f1_and_matthews_by_their_formulas(pairs):
     assert of("matthew_corr", pairs) == pytest.approx((tp * tn - fp * fn) / root if root else 0)
 
 
-@settings(deadline=None)
 @given(numbers)
 def test_correlations_by_their_formulas(pairs):
     def pearson(truth, guesses):
@@ -263,7 +261,6 @@ def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value)
     assert target.score(truth, logits)[key] == pytest.approx(value)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
 def test_balanced_weights_are_scikit_learns(label_ids):
     ids = np.array([0, 1, 2, 3, *label_ids])

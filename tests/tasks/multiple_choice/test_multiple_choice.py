@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -21,6 +21,7 @@ from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import ChoiceQuestion
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, featurize
 from albert_tf.tokenizers.normalization import Normalization
+from tests.conftest import random_inputs
 from tests.support.tiny import CONFIG
 
 CLS, SEP, PAD = 2, 3, 0
@@ -44,7 +45,7 @@ def question(context=5, candidates=(3, 3), answer=0, group="", name="q"):
     return ChoiceQuestion("f:1", name, group, numbers(context), "", texts, texts, answer)
 
 
-@settings(deadline=None, max_examples=50)
+@random_inputs(50)
 @given(
     st.lists(
         st.tuples(st.integers(0, 30), st.lists(st.integers(1, 20), min_size=2, max_size=4)),

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.tasks.question_answering.answers import (
@@ -24,6 +24,7 @@ from albert_tf.tasks.question_answering.spans import (
     independent_spans,
 )
 from albert_tf.tasks.question_answering.windows import Window, max_context, parts_of
+from tests.conftest import random_inputs
 
 POSITION = 3  # of the first token of the context, after [CLS] and a short question
 
@@ -84,7 +85,7 @@ def logits(draw, length):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=150)
+@random_inputs(150)
 @given(read_contexts(logits), st.integers(1, 5), st.integers(1, 8))
 def test_independent_starts_and_ends(case, max_answer_length, count):
     question, windows, outputs = case
@@ -118,7 +119,7 @@ def beams(draw, length):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=150)
+@random_inputs(150)
 @given(read_contexts(beams), st.integers(1, 5), st.integers(1, 8))
 def test_ends_given_their_starts(case, max_answer_length, count):
     question, windows, outputs = case

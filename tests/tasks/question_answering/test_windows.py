@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion, read_squad
@@ -17,6 +17,7 @@ from albert_tf.tasks.question_answering.windows import (
     tokens_of,
 )
 from albert_tf.tokenizers import Tokenizer
+from tests.conftest import random_inputs
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdxyz", *(f"##{c}" for c in "abcd")]
 
@@ -67,7 +68,7 @@ def test_memory_grows_with_the_context_only():
 CONTEXTS = st.text(st.sampled_from("abcd xyz.\n"), max_size=50)
 
 
-@settings(deadline=None, max_examples=200)
+@random_inputs(200)
 @given(
     st.lists(st.tuples(CONTEXTS, st.text("ab ", max_size=12), st.data()), min_size=1, max_size=3),
     st.integers(3, 8),

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pyarrow
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 from pyarrow import parquet
@@ -47,7 +47,7 @@ from albert_tf.tasks.tagging.windows import (
 from albert_tf.tokenizers.normalization import Normalization
 from albert_tf.tokenizers.packing import window_starts
 from albert_tf.tokenizers.words import split_words
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, random_inputs
 
 TAGS = ["O", *(prefix + type_ for prefix in "BIES" for type_ in ("-A", "-B", "-x-y", ""))]
 
@@ -83,7 +83,7 @@ sequences = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@random_inputs(30)
 @given(sequences, st.randoms(use_true_random=False))
 def test_scores_are_seqevals(truth, draw):
     seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
@@ -194,7 +194,7 @@ class Letters:
         return np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2)
 
 
-@settings(deadline=None, max_examples=50)
+@random_inputs(50)
 @given(st.lists(st.text("abc~", min_size=1, max_size=5), max_size=12), st.integers(3, 9))
 def test_every_word_is_predicted_once_where_it_has_most_context(words, length):
     texts = [
