@@ -11,7 +11,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import pytest
@@ -152,8 +151,7 @@ def test_the_summary_describes_input_and_output(options, inputs, capsys):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("after", [0, 1, 7, 14])
-@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize(("after", "torn"), [(0, False), (7, True)])
 def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, after, torn):
     extract_corpus.run(options)
     expected = contents(options)
@@ -336,36 +334,6 @@ def command(options: ExtractionOptions, **kwargs) -> subprocess.Popen:
         [sys.executable, "-m", "data_prep.extract_corpus", *flags],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
     )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_killed_process(inputs, tmp_path):
-    """A real `kill -9` in the middle of a run with worker processes."""
-    for n in range(30):
-        paragraph = f"This is book {n}. " * 3000
-        (inputs / f"book-{n}.txt").write_text(f"{paragraph}\n\n" * 20)
-    options = ExtractionOptions(
-        format="books",
-        input_file=(f"{inputs}/book-*.txt",),
-        output_file=str(tmp_path / "a" / "train.txt"),
-        num_processes=2,
-    )
-    process = command(options)
-    assert process.communicate()[1] == ""
-    expected = pathlib.Path(options.output_file).read_bytes()
-
-    options = dataclasses.replace(options, output_file=str(tmp_path / "b" / "train.txt"))
-    process = command(options)
-    journal = tmp_path / "b" / ".train.txt.work" / "journal"
-    end = time.monotonic() + 60
-    while not (journal.exists() and journal.stat().st_size) and time.monotonic() < end:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert [path.name for path in (tmp_path / "b").iterdir()] == [".train.txt.work"]
-    process = command(options)
-    assert "resuming the unfinished run" in process.communicate()[0]
-    assert pathlib.Path(options.output_file).read_bytes() == expected
 
 
 @pytest.mark.integration
