@@ -1,8 +1,6 @@
 """The two halves of data preparation, as pure functions of their input and the options.
 
-    units of text -> tokens -> pairs, sorted into runs  |  buckets -> shuffled, masked features
-
-The examples do not depend on what moves the data between the halves, one machine or a cluster.
+units of text -> tokens -> pairs, sorted into runs  |  buckets -> shuffled, masked features
 """
 
 from __future__ import annotations

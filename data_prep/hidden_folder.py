@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {
-    *("num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"),
+    *("num_processes", "work_dir", "runner", "dask_scheduler"),
     "skip_bad_files",  # skipped files are not among the input
 }
 
@@ -91,11 +91,11 @@ def _private_folder() -> str:
     return path
 
 
-def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | None, bool]:
+def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int, bool]:
     """Create and lock a folder for unfinished work, or take over that of an earlier run.
 
     Args:
-        path: the folder; a remote one is not locked.
+        path: the folder.
         fingerprint: 64 hexadecimal digits that identify the run. Work of another run is removed.
         resumable: whether work of the same run can be continued; otherwise, it is removed as well.
 
@@ -106,17 +106,16 @@ def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | No
         InputError: If the folder is a link or contains files of others, if another process is
             using it, or if it cannot be created.
     """
-    is_local = not files.is_remote(path)
-    if is_local and os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
+    if os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
         raise InputError(
             f"`output_file`: {path} is a link or a file, but unfinished work needs a folder of "
             "this name; remove it"
         )
     files.make_folder(path, "work_dir")
     # The operating system releases the lock however the process ends.
-    lock = lock_folder(path, "output_file") if is_local else None
+    lock = lock_folder(path, "output_file")
     try:
-        names = files.names_in(path)
+        names = os.listdir(path)
         marker = os.path.join(path, _MARKER)
         owner = _read_marker(marker) if _MARKER in names else None
         if names and owner is None:
@@ -139,8 +138,7 @@ def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | No
                 files.remove(os.path.join(path, name))
         files.write_text(marker, fingerprint)
     except BaseException:
-        if lock is not None:
-            os.close(lock)
+        os.close(lock)
         raise
     return lock, False
 

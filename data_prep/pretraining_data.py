@@ -1,9 +1,6 @@
-"""From text to TFRecord files with a manifest: what happens on one machine and on a cluster alike.
+"""From text to TFRecord files with a manifest: options in, files with their final names out.
 
-    text units -> runs of examples by bucket | buckets -> shuffled, masked parts -> output files
-
-`local_runner` does the work with the cores of this machine or a Dask cluster, `beam_runner` with
-Apache Beam. Both write the same bytes.
+`local_runner` makes the files, with the cores of this machine or a Dask cluster.
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.bad_files import readable
 from data_prep.example_maker import load_tokenizer, masking_of
+from data_prep.local_runner import make_shards
 from data_prep.manifest_writer import (
     build_manifest,
     check_labels,
@@ -40,7 +38,6 @@ from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.shards import part_name, shard_name, unit_name
 from data_prep.text_units import text_files
 from data_prep.work_folder import WorkFolder, move
-from data_prep.workers import DASK
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +59,6 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     """
     start = time.monotonic()
     options.check()
-    if options.runner and options.runner != DASK:
-        from data_prep.beam_runner import make_shards
-    else:
-        from data_prep.local_runner import make_shards
     paths = text_files(options.input_file)
     outputs = options.output_files
     files.check_outputs(

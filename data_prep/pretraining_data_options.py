@@ -128,13 +128,10 @@ class PretrainingDataOptions(WithPaths):
     )
     runner: str | None = option(
         None,
-        "What to use instead of the processes of this machine: dask, or the name of an Apache Beam "
-        "runner: DataflowRunner, FlinkRunner, DirectRunner, ...",
+        "dask: use a Dask cluster instead of the processes of this machine.",
+        choices=(DASK,),
     )
     dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP, needs=("runner", DASK))
-    beam_options: tuple[str, ...] = option(
-        (), "Options of the Beam runner, separated by commas: --project=p,--region=r,..."
-    )
 
     @property
     def output_files(self) -> tuple[str, ...]:
@@ -181,11 +178,8 @@ class PretrainingDataOptions(WithPaths):
                 f"`random_next_sentence`: contradicts `pair_objective`={self.pair_objective}; it "
                 "means nsp"
             )
-        uses_beam = self.runner not in (None, DASK)
-        if self.work_dir and "://" in self.work_dir and not uses_beam:
+        if self.work_dir and "://" in self.work_dir:
             raise InputError(f"`work_dir`={self.work_dir}: must be a local folder")
-        if self.beam_options and not uses_beam:
-            raise InputError("`beam_options`: requires a Beam runner in `runner`")
         check_limits(self)
         if self.max_predictions_per_seq > self.max_seq_length:
             raise InputError(

@@ -109,6 +109,7 @@ class UnfinishedCorpus:
             self._appended.append(self.store)
         self.state: dict[str, Any] = {}
         self._resumable = resumable
+        self._lock: int | None
 
         self._lock, is_resumed = claim(self.folder, fingerprint, resumable)
         if is_resumed:

@@ -25,7 +25,7 @@ class WorkFolder:
     """Finished pieces of a plan.
 
     Args:
-        path: the folder; may be remote (`gs://...`) if it need not contain runs.
+        path: the folder.
     """
 
     def __init__(self, path: str):
@@ -45,17 +45,6 @@ class WorkFolder:
         work._lock, is_resumed = claim(work.path, plan.fingerprint)
         if is_resumed:
             logger.info("resuming the unfinished run in %s", work.path)
-        return work
-
-    @classmethod
-    def create(cls, path: str, plan: Plan) -> WorkFolder:
-        """Return an empty folder for a plan, in place of one that an earlier run has left.
-
-        Raises:
-            InputError: If the folder is not one of this program, or another process is using it.
-        """
-        work = cls(path)
-        work._lock, _ = claim(path, plan.fingerprint, resumable=False)
         return work
 
     def file(self, name: str) -> str:

@@ -44,7 +44,7 @@ def start_workers(
     """Start the workers that the options name.
 
     Args:
-        options: the options; a `runner` other than "dask" is ignored.
+        options: the options.
         input_bytes: size of the input, if known; a small input gets fewer processes.
         initializer: called first in every worker process, to set up what its calls share.
         initargs: arguments of `initializer`.

@@ -88,20 +88,13 @@ def runs_of(options, text, tmp_path):
                 format="text", input_file=(str(text),), output_file=str(out / "train.txt")
             )
         ),
-        ".train.tfrecord.beam": lambda: create_pretraining_data(
-            dataclasses.replace(options, input_file=(str(text),), runner="DirectRunner")
-        ),
     }
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    "folder", [".train.tfrecord.work", ".train.txt.work", ".train.tfrecord.beam"]
-)
+@pytest.mark.parametrize("folder", [".train.tfrecord.work", ".train.txt.work"])
 @pytest.mark.parametrize("kind", ["link", "file", "folder of others", "marker of others"])
 def test_a_folder_of_others_is_not_touched(options, text, tmp_path, folder, kind):
-    if folder.endswith("beam"):
-        pytest.importorskip("apache_beam")
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "diary").write_text("dear diary")

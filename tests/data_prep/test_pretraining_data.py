@@ -333,7 +333,7 @@ def test_statistics_of_the_original(name, tolerance, shared, tmp_path):
         ({"num_shards": 2, "output_file": ("a", "b")}, "`num_shards`=2: requires a single name"),
         ({"num_processes": -1}, "`num_processes`=-1"),
         ({"random_next_sentence": True, "pair_objective": "sop"}, "`random_next_sentence`"),
-        ({"beam_options": ("--project=p",)}, "`beam_options`: requires a Beam runner"),
+        ({"runner": "DirectRunner"}, "`runner`=DirectRunner: must be one of dask"),
         ({"work_dir": "gs://bucket/work"}, "`work_dir`=gs://bucket/work"),
         ({"input_file": ("nothing-*.txt",)}, "`input_file`: no file matches 'nothing-\\*.txt'"),
     ],
