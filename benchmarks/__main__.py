@@ -23,8 +23,8 @@ from albert_tf.files import make_folder
 from albert_tf.options import check_limits, command, option
 from albert_tf.progress import duration
 from benchmarks.comparison import Suite
+from benchmarks.measurements import write
 from benchmarks.parts import PARTS, runner
-from benchmarks.reporting import write
 
 
 @dataclasses.dataclass(frozen=True)

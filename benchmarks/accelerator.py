@@ -33,8 +33,7 @@ from albert_tf.options import check_limits, command, option
 from benchmarks.comparison import Case, Suite, compare, products
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Spread
-from benchmarks.measurements import Measurement, reference_of
-from benchmarks.reporting import Result, Table, write
+from benchmarks.measurements import Measurement, Result, Table, reference_of, write
 
 STILL_TO_BE_TAKEN = (
     "Measured on a CPU, which only shows that the benchmark works; no GPU has been measured yet."

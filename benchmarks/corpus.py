@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from albert_tf.tokenizers import Tokenizer
 from benchmarks.comparison import Suite
-from benchmarks.fresh import run_quietly
+from benchmarks.tasks import run_quietly
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

@@ -38,6 +38,9 @@ class Spread:
         values = sorted(values)
         return cls(statistics.median(values), values[0], values[-1])
 
+    def times(self, factor: float) -> Spread:
+        return Spread(factor * self.median, factor * self.low, factor * self.high)
+
     def __format__(self, spec: str) -> str:
         return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 

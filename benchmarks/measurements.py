@@ -1,12 +1,17 @@
-"""Measurements: seconds of each round, and the medians, rates and ratios derived from them."""
+"""Measurements, the rates and ratios derived from them, and the files that they are written to."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from albert_tf.files import write_text
 from benchmarks.interleaving import Spread
+from benchmarks.machine import describe, versions
+from benchmarks.pictures import Panel, draw
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +23,7 @@ class Measurement:
         implementation: its name.
         seconds: of each round.
         amount: units of work in a round.
-        unit: unit of the work, in the plural: "sequences".
+        unit: unit of the work, in the plural: "sequences", or "batches", whose time is shown.
         lower_bound: lower bound of the seconds of each round; None if it was not measured.
         peak_memory: peak memory of the process in bytes; None if it was not measured.
         details: other values by name.
@@ -49,6 +54,29 @@ class Measurement:
         if self.lower_bound is None:
             return None
         return Spread.of(low / own for low, own in zip(self.lower_bound, self.seconds, strict=True))
+
+    @property
+    def speed(self) -> Spread:
+        """What is shown: units per second, or milliseconds per batch."""
+        return self.unit_seconds.times(1e3) if self.unit == "batches" else self.rate
+
+    @property
+    def speed_unit(self) -> str:
+        return "milliseconds/batch" if self.unit == "batches" else f"{self.unit}/s"
+
+    @property
+    def bound(self) -> float | None:
+        """What `speed` would be at the lower bound."""
+        share = self.lower_bound_share
+        if share is None:
+            return None
+        factor = share.median if self.unit == "batches" else 1 / share.median
+        return self.speed.median * factor
+
+    def in_batches(self) -> Measurement:
+        """Return the same, counted in batches."""
+        steps = self.details["steps_per_round"]
+        return dataclasses.replace(self, amount=steps, unit="batches")
 
     def times_as_long(self, reference: Measurement) -> Spread:
         """Return seconds per unit over those of `reference`, in each round."""
@@ -94,3 +122,101 @@ def reference_of(
                 return None
             return other if len(other.seconds) == len(measurement.seconds) else None
     return None
+
+
+class Table(NamedTuple):
+    """Rows of text under their headings; the first column is text, the others are numbers."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
+        return "\n".join([f"{self.title}\n", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The results of a part.
+
+    Attributes:
+        title: title of the figure.
+        measurements: everything that was timed.
+        reference: name of the implementation with which the others are compared.
+        tables: tables to print.
+        panels: panels of the figure; without any there is no figure.
+        left_out: what could not be measured -> why.
+        values: other numbers by name.
+    """
+
+    title: str
+    measurements: Sequence[Measurement]
+    reference: str
+    tables: Sequence[Table]
+    panels: Sequence[Panel] = ()
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def markdown(self) -> str:
+        texts = [table.markdown() for table in self.tables]
+        texts += [f"Left out: {who}: {reason}" for who, reason in self.left_out.items()]
+        return "\n\n".join(texts)
+
+
+def write(result: Result, folder: str, name: str, command: str, quick: bool) -> list[str]:
+    """Write NAME.json and NAME.svg atomically and return their paths."""
+    content = {
+        "part": name,
+        "title": result.title,
+        "command": command,
+        "date": datetime.date.today().isoformat(),
+        "quick": quick,
+        "machine": describe(),
+        "versions": versions(),
+        "left_out": result.left_out,
+        "values": result.values,
+        "measurements": [
+            each.to_dict(reference_of(each, result.measurements, result.reference))
+            for each in result.measurements
+        ],
+    }
+    # Both texts exist before either is written, so that the files belong to the same run.
+    texts = {f"{folder}/{name}.json": json.dumps(content, indent=1) + "\n"}
+    if result.panels:
+        texts[f"{folder}/{name}.svg"] = draw(result.title, result.panels)
+    for path, text in texts.items():
+        write_text(path, text)
+    return list(texts)
+
+
+def comparison_table(title: str, measurements: Sequence[Measurement], reference: str) -> Table:
+    """Return a row per measurement: speed, comparison with the reference, lower bound and memory.
+
+    Args:
+        title: title of the table.
+        measurements: in the order of the rows, all in the same unit.
+        reference: name of the implementation with which the others are compared.
+    """
+    rows = []
+    for each in measurements:
+        other = reference_of(each, measurements, reference)
+        rows.append(
+            (
+                each.work,
+                each.implementation,
+                shown(each.speed),
+                format(each.times_as_long(other), ".2f") if other else "",
+                format(each.lower_bound_share.median, ".0%") if each.lower_bound_share else "",
+                f"{each.peak_memory / 2**30:.2f}" if each.peak_memory else "",
+            )
+        )
+    speed = measurements[0].speed_unit if measurements else "speed"
+    heads = ("work", "implementation", speed, f"speed of {reference} / its speed")
+    return Table(title, (*heads, "share of the lower bound's rate", "peak memory, GiB"), rows)
+
+
+def shown(value: Spread) -> str:
+    """Return a median and its range with about three digits: 0.123, 1.23, 12.3, 123."""
+    digits = sum(value.median >= limit for limit in (10, 100)) - (value.median < 1)
+    return format(value, f".{max(0, 2 - digits)}f")

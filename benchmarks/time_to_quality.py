@@ -36,8 +36,8 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import Line, Mark, adaptive, chart
-from benchmarks.fresh import run_quietly
 from benchmarks.machine import describe, versions
+from benchmarks.tasks import run_quietly
 from experiments.results import Estimate
 
 EVAL_EVERY, EVAL_EXAMPLES, STEPS_MULTIPLE = 500, 6400, 100

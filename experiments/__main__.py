@@ -29,11 +29,12 @@ from albert_tf.locks import folder_of_one
 from albert_tf.options import command, option
 from albert_tf.progress import ProgressLine, duration
 from benchmarks.machine import describe, versions
-from experiments import pictures, report, speed
+from experiments import pictures, results, speed
 from experiments.results import Row
 from experiments.runs import Run, Tasks, by_formula, config_of, in_rounds
 from experiments.scales import SCALES
-from experiments.study import Study, find_study, study_names
+from experiments.studies import STUDIES, find_study
+from experiments.study import Study
 from experiments.workspace import Corpus, Workspace, digest, once
 
 # Parts of the time of a study of equal time, and the share of it that measures the rates first.
@@ -47,7 +48,7 @@ class Options:
     """Flags of the studies."""
 
     studies: tuple[str, ...] = option(
-        (), f"{', '.join(study_names())}, or paths of Python files; also without the flag's name."
+        (), f"{', '.join(STUDIES)}, or paths of Python files; also without the flag's name."
     )
     output_dir: str = option(help="Folder for text, runs and results.")
     scale: str = option("tiny", "How large the models are.", choices=tuple(SCALES))
@@ -72,7 +73,7 @@ class Options:
     def check(self) -> None:
         """Raise InputError for invalid values."""
         if not self.studies:
-            raise InputError(f"name a study: {', '.join(study_names())}")
+            raise InputError(f"name a study: {', '.join(STUDIES)}")
         for flag in self.training_flags:
             if "=" not in flag:
                 raise InputError(f"`training_flags`={flag}: write NAME=VALUE")
@@ -133,7 +134,7 @@ class Laboratory:
     def run(self) -> None:
         """Measure everything that is not measured yet, and write the results."""
         make_folder(str(self._folder))
-        print(f"{self._name}: {self._study.title} ({self._study.source})", flush=True)
+        print(f"{self._name} ({self._study.source}): {self._study.question}", flush=True)
         constants = {each.name: by_formula(self._workspace, each) for each in self._variants}
         speeds = self._speeds() if self._study.timed else {}
         runs = self._measured_runs() if self._study.trains else {}
@@ -212,9 +213,9 @@ class Laboratory:
         }
 
     def _write(self, rows: Sequence[Row]) -> None:
-        text = report.table(self._study, rows)
+        text = results.table(self._study, rows)
         words = [word for word in sys.argv[1:] if not word.startswith("--output_dir")]
-        results = {
+        content = {
             "study": self._name,
             "scale": self._workspace.scale.name,
             "command": shlex.join(["python", "-m", "experiments", *words, "--output_dir=out"]),
@@ -223,12 +224,12 @@ class Laboratory:
             "versions": versions(),
             "rows": [dataclasses.asdict(row) for row in rows],
         }
-        write_text(str(self._folder / "results.json"), json.dumps(results, indent=1) + "\n")
+        write_text(str(self._folder / "results.json"), json.dumps(content, indent=1) + "\n")
         write_text(str(self._folder / "table.md"), text + "\n")
         for picture in self._study.pictures:
             if drawn := pictures.draw(self._study, picture, rows):
                 write_text(str(self._folder / f"{pictures.name_of(picture)}.svg"), drawn)
-        print(f"\n{text}\n\n{report.findings(self._study, rows)}\n-> {self._folder}", flush=True)
+        print(f"\n{text}\n\n{results.findings(self._study, rows)}\n-> {self._folder}", flush=True)
 
 
 def in_parallel(

@@ -1,20 +1,15 @@
 """What a study is: what varies, what is measured, the paper's numbers, and how it is drawn.
 
-A study is one file of `experiments/studies`, or any Python file whose path is given to
-`python -m experiments`, that assigns a `Study` to `STUDY`; docs/experiments.md shows one.
+A study is one of `experiments/studies.py`, or a Python file whose path is given to `python -m
+experiments` and that assigns a `Study` to `STUDY`; docs/experiments.md shows one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import pathlib
-import pkgutil
-import runpy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from albert_tf.errors import InputError
-from experiments import studies
 from experiments.scales import Scale
 
 # Name of a flag -> its value. True and False are written --flag and --noflag.
@@ -105,14 +100,6 @@ class Curves:
     y: Column = MASKED_LM
 
 
-class Finding(NamedTuple):
-    """What a study found, in a row of the page's first table."""
-
-    claim: str
-    holds: str
-    numbers: str
-
-
 @dataclasses.dataclass(frozen=True)
 class Study:
     """A question, and the runs that answer it.
@@ -120,7 +107,7 @@ class Study:
     Attributes:
         title: of its section and pictures.
         source: where it is in the paper, such as "table 3".
-        question: a sentence or two for the page.
+        question: a sentence or two.
         variants: `(scale)` -> the rows.
         columns: what is measured.
         pictures: what is drawn.
@@ -133,8 +120,6 @@ class Study:
         timed: whether the speed of a training step is measured, in interleaved rounds.
         timed_batch: scale -> (sequences, tokens) in a timed step, instead of `Scale.timed_batch`.
         same_time: whether every run gets the time of `Scale.minutes` instead of a number of steps.
-        finding: what was found, in a line.
-        notes: the same at length, for the page; Markdown.
     """
 
     title: str
@@ -151,38 +136,7 @@ class Study:
     timed: bool = False
     timed_batch: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     same_time: bool = False
-    finding: Finding | None = None
-    notes: str = ""
 
     def evaluation_sets(self) -> list[str]:
         """Return names of the evaluation sets that the columns need."""
         return list(dict.fromkeys(column.on for column in self.columns if column.on))
-
-
-def study_names() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(studies.__path__))
-
-
-def find_study(name: str) -> Study:
-    """Load a study.
-
-    Args:
-        name: of a file of `experiments/studies`, or the path of a Python file.
-
-    Raises:
-        InputError: If there is no such study, or the file defines none.
-    """
-    path = pathlib.Path(name)
-    if path.suffix != ".py":
-        if name not in study_names():
-            raise InputError(
-                f"study {name!r}: must be one of {', '.join(study_names())}, or the path of a "
-                "Python file"
-            )
-        path = pathlib.Path(studies.__path__[0], f"{name}.py")
-    if not path.is_file():
-        raise InputError(f"study {name}: no such file")
-    study = runpy.run_path(str(path)).get("STUDY")
-    if not isinstance(study, Study):
-        raise InputError(f"study {name}: {path} does not assign a Study to STUDY")
-    return study

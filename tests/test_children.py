@@ -69,7 +69,7 @@ experiments.cli()
 BENCH = """
 import sys
 from benchmarks import __main__ as benchmarks
-from benchmarks.fresh import run_quietly
+from benchmarks.tasks import run_quietly
 folder, stub = sys.argv.pop(1), sys.argv.pop(1)
 def part(suite):
     run_quietly([sys.executable, stub, folder])

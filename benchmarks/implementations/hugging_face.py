@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Iterator
 
-import numpy as np
 import torch
 import transformers
 from torch.nn.functional import cross_entropy
@@ -70,18 +67,11 @@ def prepare(workload: Workload, compiled: bool):
     model.train(workload.task != "inference")
     forward = torch.compile(model) if compiled else model
 
-    def tensors(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
-        types = {"i": torch.long, "f": torch.float32}
-        return {
-            name: torch.from_numpy(array).to(device, types[array.dtype.kind])
-            for name, array in arrays.items()
-        }
-
-    batches: Iterator[dict[str, torch.Tensor]]
-    if workload.sentences is None:
-        batches = itertools.repeat(tensors(workload.batch()))
-    else:
-        batches = map(tensors, _batches_of_sentences(workload))
+    types = {"i": torch.long, "f": torch.float32}
+    batch = {
+        name: torch.from_numpy(array).to(device, types[array.dtype.kind])
+        for name, array in workload.batch().items()
+    }
 
     def precision():
         if workload.dtype == "float32":
@@ -94,7 +84,7 @@ def prepare(workload: Workload, compiled: bool):
             with torch.inference_mode():
                 for _ in range(count):
                     with precision():
-                        logits = forward(next(batches))
+                        logits = forward(batch)
                     logits.float().cpu().numpy()
 
         return infer
@@ -103,7 +93,7 @@ def prepare(workload: Workload, compiled: bool):
     def train(count: int) -> None:
         for _ in range(count):
             with precision():
-                loss = forward(next(batches))
+                loss = forward(batch)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
@@ -111,29 +101,6 @@ def prepare(workload: Workload, compiled: bool):
         loss.item()
 
     return train
-
-
-def _batches_of_sentences(workload: Workload) -> Iterator[dict[str, np.ndarray]]:
-    """Yield endless batches."""
-    arrays = np.load(workload.sentences)
-    sequences = np.split(arrays["ids"], np.cumsum(arrays["lengths"])[:-1])
-    labels, (pad_id, _) = arrays["arrays/label_ids"], arrays["pad_id_and_choices"]
-    draw = np.random.default_rng(workload.seed)
-    for start in itertools.count(0, workload.batch_size):
-        numbers = np.arange(start, start + workload.batch_size) % len(sequences)
-        if workload.task != "inference":
-            numbers = draw.integers(0, len(sequences), workload.batch_size)
-        chosen = [sequences[number] for number in numbers]
-        lengths = np.array([len(tokens) for tokens in chosen])[:, None]
-        mask = np.arange(workload.length if workload.pad_to_max_length else lengths.max()) < lengths
-        ids = np.full(mask.shape, pad_id)
-        ids[mask] = np.concatenate(chosen)
-        yield {
-            "input_ids": ids,
-            "input_mask": mask.astype(np.int64),
-            "segment_ids": np.zeros_like(ids),
-            "label_ids": labels[numbers],
-        }
 
 
 def device() -> dict:

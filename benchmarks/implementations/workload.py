@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A step without dropout, on a batch without padding or on batches of sentences.
+    """A step without dropout, on a batch without padding.
 
     Attributes:
         task: "pretraining" (masked language model at the masked positions, and sentence order) or
@@ -22,10 +22,6 @@ class Workload:
         length: tokens in a sequence.
         predictions: masked positions in a sequence.
         dtype: precision of the computation, "float32" or "bfloat16"; weights are float32.
-        sentences: file of an `albert_tf.input.examples.Features`, whole batches of it; None for
-            one batch without padding.
-        pad_to_max_length: whether sentences are padded to `length`, or only as far as needed.
-        seed: of the order of sentences.
     """
 
     task: str
@@ -34,9 +30,6 @@ class Workload:
     length: int
     predictions: int = 0
     dtype: str = "float32"
-    sentences: str | None = None
-    pad_to_max_length: bool = True
-    seed: int = 0
 
     def batch(self) -> dict[str, np.ndarray]:
         """Return a batch by names of TFRecord features, the same for all implementations."""

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 
 from benchmarks.comparison import Suite
-from benchmarks.reporting import Result
+from benchmarks.measurements import Result
 
 # Name of the module and of the result -> what it measures.
 PARTS = {

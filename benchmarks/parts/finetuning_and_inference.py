@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import TRAINING, classification_flops
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite
 from benchmarks.implementations.workload import Workload
-from benchmarks.interleaving import Spread
-from benchmarks.measurements import Measurement
+from benchmarks.measurements import Result, comparison_table
 from benchmarks.parts.pretraining_step import TINY, compare_each
-from benchmarks.pictures import Bar
-from benchmarks.reporting import Result, comparison_table
 
 BASE = AlbertConfig.preset("base")
 # Sequences in a batch, tokens in a sequence, and precision.
@@ -40,14 +35,14 @@ def run(suite: Suite) -> Result:
             each.append([Case(name, name, workload, flops, work) for name in IMPLEMENTATIONS])
         return each
 
-    part = "finetuning_and_inference"
-    trained, panels, left_out = compare_each(suite, part, works("classification", CLASSIFICATION))
-    inferred, more_panels, more_left_out = compare_each(
-        suite, part, works("inference", INFERENCE), _milliseconds, "milliseconds/batch"
+    part, left_out = "finetuning_and_inference", {}
+    trained, panels = compare_each(suite, part, works("classification", CLASSIFICATION), left_out)
+    inferred, more_panels = compare_each(
+        suite, part, works("inference", INFERENCE), left_out, in_batches=True
     )
     tables = [
         comparison_table("Fine-tuning step", trained, OURS),
-        comparison_table("Inference", inferred, OURS, milliseconds=True),
+        comparison_table("Inference", inferred, OURS),
     ]
     return Result(
         "Fine-tuning and inference",
@@ -55,17 +50,5 @@ def run(suite: Suite) -> Result:
         OURS,
         tables,
         [*panels, *more_panels],
-        {**left_out, **more_left_out},
+        left_out,
     )
-
-
-def _milliseconds(measurements: list[Measurement], group: str) -> list[Bar]:
-    drawn = []
-    for each in measurements:
-        factor = 1e3 * each.details["batch_size"]
-        values = dataclasses.astuple(each.unit_seconds)
-        value = Spread(*(factor * seconds for seconds in values))
-        share = each.lower_bound_share
-        bound = value.median * share.median if share else None
-        drawn.append(Bar(group, each.implementation, value, bound))
-    return drawn

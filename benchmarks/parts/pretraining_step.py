@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
 from benchmarks.implementations.workload import Workload
-from benchmarks.measurements import Measurement
+from benchmarks.measurements import Measurement, Result, comparison_table
 from benchmarks.pictures import Bar, Panel
-from benchmarks.reporting import Result, comparison_table
 
 TINY = AlbertConfig(
     embedding_size=64,
@@ -42,41 +41,44 @@ def run(suite: Suite) -> Result:
         flops = pretraining_flops(config, length, PREDICTIONS)
         names = IMPLEMENTATIONS + (IN_XLA, ON_JAX) * (size == "base")
         works.append([Case(name, name, workload, flops, work) for name in names])
-    measurements, panels, left_out = compare_each(suite, "pretraining_step", works)
+    left_out: dict[str, str] = {}
+    measurements, panels = compare_each(suite, "pretraining_step", works, left_out)
     table = comparison_table("Pretraining step", measurements, OURS)
     return Result("Pretraining step", measurements, OURS, [table], panels, left_out)
-
-
-def bars(measurements: list[Measurement], group: str) -> list[Bar]:
-    """Return sequences per second, with the bound that matrix products set."""
-    return [
-        Bar(group, each.implementation, each.rate, each.rate.median / each.lower_bound_share.median)
-        if each.lower_bound_share
-        else Bar(group, each.implementation, each.rate)
-        for each in measurements
-    ]
 
 
 def compare_each(
     suite: Suite,
     part: str,
     works: Sequence[list[Case]],
-    draw: Callable[[list[Measurement], str], list[Bar]] = bars,
-    unit: str = "sequences/s",
-) -> tuple[list[Measurement], list[Panel], dict[str, str]]:
+    left_out: dict[str, str],
+    in_batches: bool = False,
+) -> tuple[list[Measurement], list[Panel]]:
     """Compare the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE".
 
     Returns:
-        All measurements, a panel for each kind and precision, and what was left out.
+        All measurements, and a panel for each kind and precision.
     """
     measurements: list[Measurement] = []
     drawn: dict[str, list[Bar]] = {}
-    left_out: dict[str, str] = {}
     for number, cases in enumerate(works, start=1):
         work = cases[0].work
         measured = compare(suite, f"{part} {number} of {len(works)}: {work}", cases, left_out)
+        if in_batches:
+            measured = [each.in_batches() for each in measured]
         measurements += measured
-        kind, shape, dtype = work.split(", ")
-        drawn.setdefault(f"{kind}, {dtype}", []).extend(draw(measured, shape))
-    panels = [Panel(title, unit, bars=each) for title, each in drawn.items() if each]
-    return measurements, panels, left_out
+        kind, _, dtype = work.split(", ")
+        drawn.setdefault(f"{kind}, {dtype}", []).extend(measured)
+    panels = [
+        Panel(
+            title, several[0].speed_unit, [bar(each, each.work.split(", ")[1]) for each in several]
+        )
+        for title, several in drawn.items()
+        if several
+    ]
+    return measurements, panels
+
+
+def bar(measurement: Measurement, group: str) -> Bar:
+    """Return the speed of a measurement, with the bound that matrix products set."""
+    return Bar(group, measurement.implementation, measurement.speed, measurement.bound)

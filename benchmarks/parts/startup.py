@@ -7,23 +7,19 @@ import dataclasses
 import functools
 import importlib.metadata
 import os
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
 
-from albert_tf.children import run_child
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from benchmarks import corpus, fresh
+from benchmarks import corpus, tasks
 from benchmarks.comparison import OURS, Suite
 from benchmarks.interleaving import interleave
-from benchmarks.measurements import Measurement
+from benchmarks.measurements import Measurement, Result, Table, shown
 from benchmarks.parts.pretraining_step import TINY
-from benchmarks.pictures import Bar, Panel
-from benchmarks.reporting import Result, Table, decimals
 
 WIDE = AlbertConfig(hidden_size=1024, num_attention_heads=16, intermediate_size=4096)
 DEPTHS = (6, 12, 24)
@@ -37,51 +33,42 @@ Runs = dict[tuple[str, str], Callable[[], Parts]]
 
 def run(suite: Suite) -> Result:
     """Run everything in new processes, in rounds; the first round only fills the page cache."""
+    left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         data = corpus.small(folder)
         base = TINY if suite.quick else AlbertConfig.preset("base")
         base = dataclasses.replace(base, vocab_size=data.vocab_size)
         depths = (1, 2) if suite.quick else DEPTHS
-        left_out: dict[str, str] = {}
         measurements = _measure(suite, programs(), "programs", left_out)
-        runs = first_steps(data, base, folder)
-        measurements += _measure(suite, runs, "first steps", left_out)
+        measurements += _measure(suite, first_steps(data, base, folder), "first steps", left_out)
         compiled = _measure(suite, compilations(suite, depths), "compiling", left_out)
-        measurements += compiled
         measurements += _measure(suite, exports(data, folder), "exports", left_out)
-    table = _table([each for each in measurements if each not in compiled])
-    values, compile_table = _depths(compiled, depths)
-    bars = [Bar(_label(each), "", each.unit_seconds) for each in measurements if _is_whole(each)]
-    panels = [Panel("whole processes, alone", "seconds", bars=bars)] if bars else []
-    return Result("Start-up", measurements, OURS, [table, compile_table], panels, left_out, values)
+    rows = []
+    for each in measurements:
+        name = each.details["part"]
+        way = "" if each.implementation == OURS else f", {each.implementation}"
+        what = f"**{each.work}{way}**" if name == "all" else f"{each.work}{way}: {name}"
+        rows.append((what, shown(each.unit_seconds)))
+    title = "Start-up: seconds in a new process; **bold**: the whole process"
+    tables = [Table(title, ("what", "seconds"), rows), compile_table(compiled, depths)]
+    return Result("Start-up", [*measurements, *compiled], OURS, tables, left_out=left_out)
 
 
 def programs() -> Runs:
     """Python alone, the import, and --help of every installed command."""
-
-    def whole(*words: str) -> Parts:
-        began = time.perf_counter()
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        done = run_child([sys.executable, *words], text=True, **pipes)
-        seconds = time.perf_counter() - began
-        if done.returncode:
-            reason = (done.stderr.strip() or "no error message").splitlines()[-1]
-            raise InputError(f"{' '.join(words)}: {reason}")
-        return {"all": seconds}
-
     runs: Runs = {
-        ("start and end", "Python"): functools.partial(whole, "-c", "pass"),
-        ("import albert_tf", OURS): functools.partial(whole, "-c", "import albert_tf"),
+        ("start and end", "Python"): functools.partial(_command, "-c", "pass"),
+        ("import albert_tf", OURS): functools.partial(_command, "-c", "import albert_tf"),
     }
     scripts = sysconfig.get_path("scripts")
     for entry in sorted(importlib.metadata.distribution("albert-tf").entry_points):
         script = os.path.join(scripts, entry.name)
-        runs[f"{entry.name} --help", OURS] = functools.partial(whole, script, "--help")
+        runs[f"{entry.name} --help", OURS] = functools.partial(_command, script, "--help")
     return runs
 
 
 def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
-    """Return time the first pretraining step, and the command that runs one step and saves."""
+    """Return the command that runs one pretraining step and saves, with both engines."""
     files = corpus.records(data, folder, LENGTH, PREDICTIONS)
     path = os.path.join(folder, "albert_config.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -93,7 +80,7 @@ def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
         # The first start that keeps compiled programs is in the round that is not counted.
         cache = f"{folder}/cache" if keeps else f"{output}-cache"
         return _command(
-            "run_pretraining",
+            "run_pretraining.py",
             "--do_train",
             f"--engine={engine}",
             f"--albert_config_file={path}",
@@ -108,20 +95,11 @@ def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
             environment={"ALBERT_TF_CACHE": cache},
         )
 
-    first_step = functools.partial(
-        fresh.start,
-        "first_step",
-        config=config.to_dict(),
-        files=files,
-        batch_size=BATCH,
-        length=LENGTH,
-        predictions=PREDICTIONS,
-    )
+    work = "run_pretraining, one step and its checkpoint"
     return {
-        ("first step of pretraining", OURS): first_step,
-        ("run_pretraining, one step and its checkpoint", OURS): command,
-        ("run_pretraining, first start", "JAX"): functools.partial(command, "jax"),
-        ("run_pretraining, later start", "JAX"): functools.partial(command, "jax", keeps=True),
+        (work, OURS): command,
+        (work, "JAX, first start"): functools.partial(command, "jax"),
+        (work, "JAX, later start"): functools.partial(command, "jax", keeps=True),
     }
 
 
@@ -130,7 +108,7 @@ def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
     shape = TINY if suite.quick else WIDE
     return {
         (f"{depth} layers", way): functools.partial(
-            fresh.start,
+            tasks.start,
             "compiling",
             config=dataclasses.replace(shape, num_hidden_layers=depth).to_dict(),
             batch_size=1,
@@ -144,53 +122,43 @@ def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
 
 
 def exports(data: corpus.Corpus, folder: str) -> Runs:
-    """Return time exporting, loading the export, and loading weights as Hugging Face does."""
+    """Return exporting, loading the export, and loading weights as Hugging Face does."""
     trained, served, weights = (f"{folder}/{name}" for name in ("run-0", "export-0", "weights"))
     numbers = iter(range(1_000_000))
 
     def export() -> Parts:
         return _command(
-            "export_saved_model",
+            "export_saved_model.py",
             f"--init_checkpoint={trained}",
-            f"--spm_model_file={data.spm_model_file}",
             f"--export_path={folder}/export-{next(numbers)}",
-            "--nomeasure_latency",
+            f"--spm_model_file={data.spm_model_file}",
         )
 
     _command(
-        "convert_checkpoint",
+        "convert_checkpoint.py",
         "--to=huggingface",
         f"--input={trained}",
         f"--output={weights}",
         f"--spm_model_file={data.spm_model_file}",
     )
+    start = functools.partial(tasks.start, length=LENGTH)
     to_output = "weights to a first output"
     return {
         ("export a SavedModel", OURS): export,
         ("load a SavedModel", "TensorFlow"): functools.partial(
-            fresh.start, "load_export", folder=f"{served}/encoder", length=LENGTH
+            start, "load_export", folder=f"{served}/encoder"
         ),
-        ("load its tokenizer", "TensorFlow Text"): functools.partial(
-            fresh.start, "load_preprocessing", folder=f"{served}/preprocess"
-        ),
-        (to_output, OURS): functools.partial(
-            fresh.start, "load_weights", folder=weights, length=LENGTH
-        ),
-        (to_output, "Hugging Face"): functools.partial(
-            fresh.start, "hugging_face", folder=weights, length=LENGTH
-        ),
+        (to_output, OURS): functools.partial(start, "load_weights", folder=weights),
+        (to_output, "Hugging Face"): functools.partial(start, "hugging_face", folder=weights),
     }
 
 
-def _command(
-    module: str, *flags: str, watched: str = "", environment: dict[str, str] | None = None
-) -> Parts:
+def _command(*words: str, watched: str = "", environment: dict[str, str] | None = None) -> Parts:
     """Return the seconds of a command, and those until the file `watched` has a line."""
     began = time.perf_counter()
     parts: Parts = {}
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        words = [sys.executable, "-m", module, *flags]
-        running = executor.submit(fresh.run_quietly, words, environment)
+        running = executor.submit(tasks.run_quietly, [sys.executable, *words], environment)
         while watched and not running.done() and not parts:
             if os.path.exists(watched) and os.path.getsize(watched):
                 parts["first step"] = time.perf_counter() - began
@@ -205,15 +173,14 @@ def _measure(suite: Suite, runs: Runs, what: str, left_out: dict[str, str]) -> l
 
     def measure(key: tuple[str, str]) -> float:
         suite.progress.update(f"startup: {what}: {', '.join(key)}")
-        if parts[key] is not failed:
+        if ", ".join(key) not in left_out:
             try:
                 parts[key].append(runs[key]())
             except InputError as error:
                 left_out[", ".join(key)] = str(error)
-                parts[key] = failed
+                del parts[key]
         return 0.0
 
-    failed: list[Parts] = []
     # The first round reads files from disk that later rounds find in memory.
     warm_up = 0 if suite.quick else 1
     repeats = 1 if suite.quick else suite.repeats
@@ -221,48 +188,24 @@ def _measure(suite: Suite, runs: Runs, what: str, left_out: dict[str, str]) -> l
     return [
         Measurement(work, way, [each[name] for each in several[warm_up:]], details={"part": name})
         for (work, way), several in parts.items()
-        if several
         for name in several[0]
     ]
 
 
-def _is_whole(measurement: Measurement) -> bool:
-    return measurement.details["part"] == "all"
-
-
-def _label(measurement: Measurement) -> str:
-    way = "" if measurement.implementation == OURS else f", {measurement.implementation}"
-    return f"{measurement.work}{way}"
-
-
-def _table(measurements: list[Measurement]) -> Table:
-    rows = []
-    for each in measurements:
-        name = each.details["part"]
-        what = f"**{_label(each)}**" if name == "all" else f"{_label(each)}: {name}"
-        rows.append((what, format(each.unit_seconds, decimals(each.unit_seconds.median))))
-    return Table(
-        "Start-up: seconds in a new process; **bold**: the whole process", ("what", "seconds"), rows
-    )
-
-
-def _depths(compiled: list[Measurement], depths: tuple[int, ...]) -> tuple[dict, Table]:
+def compile_table(compiled: list[Measurement], depths: tuple[int, ...]) -> Table:
     """Return how compile time grows with depth: the deepest model relative to the shallowest."""
-    times = {
-        (each.implementation, each.work): each
-        for each in compiled
-        if each.details["part"] == "trace and compile"
-    }
-    rows, values = [], {}
-    for way in dict.fromkeys(way for way, _ in times):
-        several = [
-            times[way, f"{depth} layers"] for depth in depths if (way, f"{depth} layers") in times
-        ]
-        cells = [format(each.unit_seconds, ".1f") for each in several]
-        ratio = several[-1].times_as_long(several[0])
-        values[f"trace_and_compile_{depths[-1]}_over_{depths[0]}_layers, {way}"] = (
-            dataclasses.asdict(ratio)
+    times: dict[str, list[Measurement]] = {}
+    for each in compiled:
+        if each.details["part"] == "trace and compile":
+            times.setdefault(each.implementation, []).append(each)
+    rows = [
+        (
+            way,
+            *(format(each.unit_seconds, ".1f") for each in several),
+            format(several[-1].times_as_long(several[0]), ".2f"),
         )
-        rows.append((way, *cells, format(ratio, ".2f")))
+        for way, several in times.items()
+        if len(several) == len(depths)
+    ]
     heads = ("by", *(f"{depth} layers" for depth in depths), f"{depths[-1]} over {depths[0]}")
-    return values, Table("Tracing and compiling the training step, seconds", heads, rows)
+    return Table("Tracing and compiling the training step, seconds", heads, rows)

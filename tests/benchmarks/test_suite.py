@@ -11,15 +11,14 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from benchmarks import comparison, parts, reporting
+from benchmarks import comparison, measurements, parts
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, PRODUCTS, Case, Suite, compare, products
 from benchmarks.implementations.__main__ import IMPLEMENTATIONS as TABLE
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave
-from benchmarks.measurements import Measurement, reference_of
-from benchmarks.parts import scaling, startup
-from benchmarks.parts.pretraining_step import bars
-from benchmarks.pictures import Bar, Curve, Panel
+from benchmarks.measurements import Measurement, comparison_table, reference_of, shown
+from benchmarks.parts import startup
+from benchmarks.pictures import Bar, Panel
 
 WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
 
@@ -51,8 +50,9 @@ def test_the_share_of_the_lower_bound_is_taken_per_round():
     each = measurement("ours", [2.0, 8.0], amount=6.0, lower_bound=[1.0, 2.0])
     assert each.lower_bound_share == Spread(0.375, 0.25, 0.5)
     assert measurement("ours", [2.0]).lower_bound_share is None
-    (bar,) = bars([each], "8 x 128")
-    assert bar.lower_bound == pytest.approx(each.rate.median / 0.375)
+    assert each.bound == pytest.approx(each.rate.median / 0.375)
+    batches = dataclasses.replace(each, details={"steps_per_round": 2}).in_batches()
+    assert (batches.speed, batches.bound) == (Spread(2500, 1000, 4000), pytest.approx(937.5))
 
 
 def test_only_the_same_work_in_the_same_rounds_is_compared():
@@ -71,26 +71,21 @@ def test_every_other_round_is_in_reverse_order():
 
 
 def test_about_three_digits_are_shown():
-    shown = [format(value, reporting.decimals(value)) for value in (0.1234, 1.234, 12.34, 123.4)]
-    assert shown == ["0.123", "1.23", "12.3", "123"]
+    texts = [
+        shown(Spread(value, value, value)).split()[0] for value in (0.1234, 1.234, 12.34, 123.4)
+    ]
+    assert texts == ["0.123", "1.23", "12.3", "123"]
 
 
 @pytest.fixture
 def result():
     ours = measurement(OURS, [1.0, 2.0], amount=4.0, lower_bound=[0.5, 1.0], peak_memory=2**30)
     theirs = measurement("others", [2.0, 4.0], amount=4.0, peak_memory=2**31)
-    both = [dataclasses.replace(each, details={"batch_size": 2}) for each in (ours, theirs)]
-    table = reporting.comparison_table("A step", both, OURS)
-    panels = [
-        Panel(
-            "bars",
-            "sequences/s",
-            bars=[Bar("tiny", each.implementation, each.rate, 8.0) for each in both],
-        ),
-        Panel("curves", "s", curves=[Curve("a", [1, 2], [Spread(1, 1, 2), Spread(2, 2, 2)])]),
-        Panel("third", "s", curves=[Curve("a", [1], [Spread(1, 1, 1)], dashed=True)]),
-    ]
-    return reporting.Result("A step", both, OURS, [table], panels, {"absent": "not installed"})
+    both = [dataclasses.replace(each, details={"steps_per_round": 2}) for each in (ours, theirs)]
+    table = comparison_table("A step", both, OURS)
+    bars = [Bar("tiny", each.implementation, each.rate, 8.0) for each in both]
+    panels = [Panel("bars", "sequences/s", bars), Panel("second", "s", bars[:1])]
+    return measurements.Result("A step", both, OURS, [table], panels, {"absent": "not installed"})
 
 
 def test_the_table_compares_with_ours(result):
@@ -99,12 +94,10 @@ def test_the_table_compares_with_ours(result):
     assert "| albert_tf | 3.00 (2.00 to 4.00) |  | 50% | 1.00 |" in ours
     assert "| others | 1.50 (1.00 to 2.00) | 2.00 (2.00 to 2.00) |  | 2.00 |" in theirs
     assert result.markdown().endswith("Left out: absent: not installed")
-    milliseconds = reporting.comparison_table("A batch", result.measurements, OURS, True)
-    assert milliseconds.rows[0][2] == "750 (500 to 1000)"
 
 
 def test_the_file_contains_all_measurements(result, tmp_path):
-    paths = reporting.write(result, str(tmp_path), "step", "python -m benchmarks", quick=True)
+    paths = measurements.write(result, str(tmp_path), "step", "python -m benchmarks", quick=True)
     assert sorted(os.listdir(tmp_path)) == ["step.json", "step.svg"]
     with open(paths[0], encoding="utf-8") as file:
         content = json.load(file)
@@ -126,7 +119,7 @@ def test_the_file_contains_all_measurements(result, tmp_path):
     with open(paths[1], encoding="utf-8") as file:
         picture = file.read()
     assert picture.startswith("<svg")
-    assert "curves" in picture
+    assert "second" in picture
 
 
 @pytest.mark.parametrize("where", ["draw", "write"])
@@ -137,11 +130,11 @@ def test_no_results_are_left_half_written(result, tmp_path, monkeypatch, where):
         raise OSError("no space left")
 
     if where == "draw":
-        monkeypatch.setattr(reporting, "draw", broken)
+        monkeypatch.setattr(measurements, "draw", broken)
     else:
         monkeypatch.setattr(os, "replace", broken)
     with pytest.raises(OSError, match="no space left"):
-        reporting.write(result, str(tmp_path), "step", "", quick=True)
+        measurements.write(result, str(tmp_path), "step", "", quick=True)
     assert os.listdir(tmp_path) == ["step.json"]
     assert (tmp_path / "step.json").read_text() == "of the run before"
 
@@ -230,17 +223,6 @@ def test_all_implementations_are_in_the_table():
     assert {*IMPLEMENTATIONS, PRODUCTS} <= set(TABLE)
 
 
-def test_growth_is_of_a_step():
-    def at(batch, seconds, steps):
-        details = {"steps_per_round": steps, "flops_per_sequence": 10}
-        amount = batch * steps
-        return Measurement(f"batch {batch}", OURS, seconds, amount, "", None, 100 * batch, details)
-
-    measured = [at(1, [2.0, 2.0], 4), at(8, [3.0, 3.0], 1)]
-    grown = scaling._growth(measured, {"batch 1": 1, "batch 8": 8})
-    assert grown == {"from": 1, "to": 8, "seconds": 6.0, "flops": 8.0, "memory": 8.0}
-
-
 def test_compile_times_are_compared_by_depth():
     compiled = [
         Measurement(f"{depth} layers", way, [factor * depth], details={"part": part})
@@ -248,10 +230,10 @@ def test_compile_times_are_compared_by_depth():
         for way, factor in (("graph", 1.0), ("XLA", 2.0))
         for part in ("trace and compile", "step")
     ]
-    values, table = startup._depths(compiled, (6, 24))
+    table = startup.compile_table(compiled, (6, 24))
     assert [row[0] for row in table.rows] == ["graph", "XLA"]
     assert table.rows[1][1:3] == ("12.0 (12.0 to 12.0)", "48.0 (48.0 to 48.0)")
-    assert {value["median"] for value in values.values()} == {4.0}
+    assert {row[3] for row in table.rows} == {"4.00 (4.00 to 4.00)"}
 
 
 def test_every_program_is_started():
@@ -317,7 +299,6 @@ def test_quick_runs(name, tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"[1/1] {name}" in done.stdout
     assert "| --- | ---: |" in done.stdout
-    assert sorted(os.listdir(tmp_path)) == [f"{name}.json", f"{name}.svg"]
     content = json.loads((tmp_path / f"{name}.json").read_text())
     assert {each["implementation"] for each in content["measurements"]} >= {**QUICK, **SLOW}[name]
     for each in content["measurements"]:

@@ -10,9 +10,9 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from experiments.__main__ import Options, run
-from experiments.page import TEMPLATE
 from experiments.scales import SCALES, Scale
 from experiments.workspace import Workspace
+from tests.conftest import ROOT
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, VOCAB_SIZE, call
 
 SCALE = Scale(
@@ -45,7 +45,9 @@ class Killed(BaseException):
 @pytest.mark.slow
 def test_the_study_of_the_page_resumes_and_shares_its_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(SCALES, "tiny", SCALE)
-    (code,) = re.findall(r"```python\n(.*?)```", TEMPLATE.read_text("utf-8"), re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "experiments.md").read_text("utf-8"), re.DOTALL
+    )
     (tmp_path / "activation.py").write_text(code)
     topics = [text for _, text in sorted(pydoc_data.topics.topics.items())][:40]
     documents = ["\n".join(" ".join(p.split()) for p in text.split("\n\n")) for text in topics]

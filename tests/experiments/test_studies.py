@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 
 import numpy as np
 import pytest
@@ -14,11 +13,12 @@ from albert_tf.errors import InputError
 from albert_tf.options import flag_name
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from experiments import page, pictures, report
-from experiments.results import Difference, Estimate, Row, agreement
+from experiments import pictures
+from experiments.results import Difference, Estimate, Row, agreement, findings, table
 from experiments.runs import Run, Tasks, by_formula, config_of
 from experiments.scales import SCALES
-from experiments.study import MASKED_LM, OWN, Dots, Study, find_study, study_names
+from experiments.studies import STUDIES, find_study
+from experiments.study import MASKED_LM, OWN, Dots, Study
 from experiments.workspace import Corpus, Workspace, words_of
 
 DATA_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingDataOptions)}
@@ -26,7 +26,7 @@ TRAINING_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingOp
 
 
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize("name", STUDIES)
 def test_a_study_asks_for_models_and_flags_that_exist(name, scale, tmp_path):
     study = find_study(name)
     workspace = Workspace(str(tmp_path), scale, Corpus((), "books", 0.1))
@@ -101,10 +101,10 @@ def test_what_disagrees_with_the_paper_is_said():
     found = agreement(_study(), rows)
     assert (found.pairs, found.clear, found.agree) == (3, 3, 1)
     assert found.disagree == [("c", "a"), ("c", "b")]
-    assert "“c” is better than “a”" in report.findings(_study(), rows)
+    assert "“c” is better than “a”" in findings(_study(), rows)
     noisy = [_row("a", 0.30, 80.0, 0.1), _row("b", 0.29, 79.0, 0.1)]
-    assert report.findings(_study(), noisy).startswith("No two models differ")
-    assert report.table(_study(), noisy).splitlines()[3].endswith("| (-1) |")
+    assert findings(_study(), noisy).startswith("No two models differ")
+    assert table(_study(), noisy).splitlines()[3].endswith("| (-1) |")
 
 
 def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypatch):
@@ -119,32 +119,12 @@ def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypat
         Row.of(each, study.columns, {}, [Run(workspace, each, 0).measured(study, Tasks())] * 2)
         for each in study.variants(workspace.scale)
     ]
-    table = report.table(study, rows)
-    assert "| none | 75 | 50.0 (chance) | 50.0 (chance) |" in table
-    assert "| SOP | 75 | 75 | 75 |" in table
+    text = table(study, rows)
+    assert "| none | 75 | 50.0 (chance) | 50.0 (chance) |" in text
+    assert "| SOP | 75 | 75 | 75 |" in text
 
 
 def test_names_in_pictures_are_text():
     rows = [_row("<b> & $x$", 0.3), _row("other", 0.2)]
     drawn = pictures.draw(_study(), Dots(MASKED_LM), rows)
     assert "&lt;b&gt; &amp; $x$" in drawn
-
-
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-# Names in an SVG file, some of which Matplotlib derives from the last bit of a coordinate.
-_NAME = re.compile(r'(?:id="|href="#|url\(#)[^")]*')
-
-
-@pytest.mark.integration
-def test_the_page_is_what_its_results_make():
-    """After new results or another text, run `python -m experiments.page`.
-
-    Processors add numbers in different orders, so a number may differ by one in its last place, and
-    a coordinate, of which six are written, in its third.
-    """
-    for path, text in page.files().items():
-        made, saved = _NAME.sub("", text), _NAME.sub("", path.read_text("utf-8"))
-        assert _NUMBER.split(made) == _NUMBER.split(saved), path
-        for one, other in zip(_NUMBER.findall(made), _NUMBER.findall(saved), strict=True):
-            places = min(3, len(one.partition(".")[2]), len(other.partition(".")[2]))
-            assert float(one) == pytest.approx(float(other), abs=1.01 * 0.1**places), path

@@ -1,1 +1,0 @@
-"""One study a file; see `experiments.study`."""
