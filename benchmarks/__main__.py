@@ -11,7 +11,6 @@ measures the smallest shapes and writes to build/benchmarks: it shows that every
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 import sys
@@ -20,38 +19,11 @@ import time
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
-from albert_tf.options import check_limits, command, option
+from albert_tf.options import check_limits, command
 from albert_tf.progress import duration
-from benchmarks.comparison import Suite
+from benchmarks.comparison import Options, Suite
 from benchmarks.measurements import write
 from benchmarks.parts import PARTS, runner
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Flags of the suite."""
-
-    only: tuple[str, ...] = option((), "Parts to run, separated by commas; all by default.")
-    list: bool = option(False, "Print the names of the parts and exit.")
-    repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.", minimum=0)
-    results: str | None = option(
-        None, "Folder of the results; by default benchmarks/results, with --quick build/benchmarks."
-    )
-    quick: bool = option(
-        False, "Use the smallest shapes and shortest rounds, to check that everything works."
-    )
-    works: str = option(
-        "",
-        "Only work whose name contains this, such as 'base, 8 x 128'; writes to build/benchmarks.",
-    )
-    books: str | None = option(
-        None, "Folder of .txt files to read instead of the documentation of installed packages."
-    )
-    spm_model_file: str | None = option(
-        None, "SentencePiece model for --books, instead of one that is trained on them."
-    )
-    topology: str = option(Suite.topology, "TPU slice to be fed by `records_to_batches`.")
-    albert_config_file: str = option(Suite.albert_config_file, "The model on that slice.")
 
 
 @stoppable()
@@ -69,16 +41,7 @@ def run(options: Options) -> None:
     partial = options.quick or options.works
     folder = options.results or ("build/benchmarks" if partial else "benchmarks/results")
     make_folder(folder, "results")
-    suite = Suite(
-        repeats=options.repeats or (2 if options.quick else 5),
-        quick=options.quick,
-        round_seconds=0.02 if options.quick else 3.0,
-        works=options.works,
-        books=options.books,
-        spm_model_file=options.spm_model_file,
-        topology=options.topology,
-        albert_config_file=options.albert_config_file,
-    )
+    suite = Suite(options)
     # The folder of the results does not influence them.
     flags = [word for word in sys.argv[1:] if not word.startswith("--results=")]
     words = shlex.join(["python", "-m", "benchmarks", *flags])

@@ -30,6 +30,7 @@ from albert_tf.files import make_folder
 from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.peaks import gpu_peak
 from albert_tf.options import check_limits, command, option
+from benchmarks import comparison
 from benchmarks.comparison import Case, Suite, compare, products
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Spread
@@ -84,7 +85,7 @@ def run(options: Options) -> None:
     if reference:
         names.append(reference)
     bound = products(options.dtype, (options.product_size,) * 3, "matrix products on JAX")
-    suite = Suite(repeats=options.repeats)
+    suite = Suite(comparison.Options(repeats=options.repeats))
     measurements: list[Measurement] = []
     left_out: dict[str, str] = {}
     for model, config in models:

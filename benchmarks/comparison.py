@@ -10,6 +10,7 @@ import statistics
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
+from albert_tf.options import option
 from albert_tf.progress import ProgressLine
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Implementation, ProcessFailed, interleave
@@ -22,33 +23,53 @@ PRODUCTS = "matrix products"
 PRODUCT_SHAPE = (1024, 768, 3072)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Flags of the suite."""
+
+    only: tuple[str, ...] = option((), "Parts to run, separated by commas; all by default.")
+    list: bool = option(False, "Print the names of the parts and exit.")
+    repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.", minimum=0)
+    results: str | None = option(
+        None, "Folder of the results; by default benchmarks/results, with --quick build/benchmarks."
+    )
+    quick: bool = option(
+        False, "Use the smallest shapes and shortest rounds, to check that everything works."
+    )
+    works: str = option(
+        "",
+        "Only work whose name contains this, such as 'base, 8 x 128'; writes to build/benchmarks.",
+    )
+    books: str | None = option(
+        None, "Folder of .txt files to read instead of the documentation of installed packages."
+    )
+    spm_model_file: str | None = option(
+        None, "SentencePiece model for --books, instead of one that is trained on them."
+    )
+    topology: str = option("v3:2x2", "TPU slice to be fed by `records_to_batches`.")
+    albert_config_file: str = option("configs/model/base_v2.json", "The model on that slice.")
+
+
 class Suite:
     """Settings of all measurements, and the implementations that are unavailable.
 
+    Args:
+        options: the flags.
+
     Attributes:
         repeats: number of rounds.
-        quick: whether to use the smallest shapes, to check that everything works.
         round_seconds: how long each implementation should run in a round.
-        works: only work whose name contains this is measured.
-        books: folder of .txt files to read instead of documentation, or None.
-        spm_model_file: vocabulary for these books; None to train one.
-        topology: TPU slice to feed with batches.
-        albert_config_file: model that is trained on it.
         progress: line that shows the progress.
         unavailable: name of an implementation -> why it cannot be imported here.
     """
 
-    repeats: int = 5
-    quick: bool = False
-    round_seconds: float = 3.0
-    works: str = ""
-    books: str | None = None
-    spm_model_file: str | None = None
-    topology: str = "v3:2x2"
-    albert_config_file: str = "configs/model/base_v2.json"
-    progress: ProgressLine = dataclasses.field(default_factory=ProgressLine)
-    unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
+    def __init__(self, options: Options):
+        self.options = options
+        self.quick = options.quick
+        self.repeats = options.repeats or (2 if options.quick else 5)
+        self.round_seconds = 0.02 if options.quick else 3.0
+        self.progress = ProgressLine()
+        self.unavailable: dict[str, str] = {}
 
 
 class Case(NamedTuple):
@@ -108,7 +129,7 @@ def compare(
     Raises:
         InputError: If some implementations run on a GPU and others on the CPU.
     """
-    cases = [case for case in cases if suite.works in case.work]
+    cases = [case for case in cases if suite.options.works in case.work]
     if not cases:
         return []
     bound = bound or products(cases[0].workload.dtype)

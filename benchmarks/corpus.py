@@ -68,9 +68,9 @@ def large(
 
 def chosen(folder: str, suite: Suite) -> Corpus:
     """`small` for a quick run without books of its own, otherwise `large`."""
-    if suite.quick and not suite.books:
+    if suite.quick and not suite.options.books:
         return small(folder)
-    return large(folder, suite.books, suite.spm_model_file)
+    return large(folder, suite.options.books, suite.options.spm_model_file)
 
 
 def records(

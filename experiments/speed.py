@@ -14,7 +14,7 @@ from albert_tf.hardware.slices import parse_slice
 from albert_tf.tpu.bounds import step_time
 from albert_tf.tpu.preflight import Compiler, candidates, check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
-from benchmarks.comparison import Case, Suite, compare
+from benchmarks.comparison import Case, Options, Suite, compare
 from benchmarks.implementations.workload import Workload
 from experiments.scales import PAPER, Scale
 
@@ -57,7 +57,7 @@ def measured_here(
         )
         for name, config in (("reference", reference), ("model", model))
     ]
-    suite = Suite(repeats=ROUNDS)
+    suite = Suite(Options(repeats=ROUNDS))
     left_out: dict[str, str] = {}
     measurements = compare(suite, "speed", cases, left_out)
     suite.progress.clear()

@@ -77,14 +77,14 @@ def run(suite: Suite) -> Result:
         for each in measurements
     ]
     title = (
-        f"TFRecords of {length} tokens to batches; {suite.topology} and "
-        f"{suite.albert_config_file} take at most {needed:,.0f} examples/s"
+        f"TFRecords of {length} tokens to batches; {suite.options.topology} and "
+        f"{suite.options.albert_config_file} take at most {needed:,.0f} examples/s"
     )
-    table = Table(title, ("what", "on", "examples/s", f"cores for {suite.topology}"), rows)
+    table = Table(title, ("what", "on", "examples/s", f"cores for {suite.options.topology}"), rows)
     values = {
         "corpus": data.name,
-        "topology": suite.topology,
-        "albert_config_file": suite.albert_config_file,
+        "topology": suite.options.topology,
+        "albert_config_file": suite.options.albert_config_file,
         "examples_per_second_needed_at_most": needed,
     }
     return Result("From TFRecords to batches", measurements, "1 core", [table], values=values)
@@ -96,7 +96,7 @@ def _examples(suite: Suite, stage: str) -> int:
 
 def examples_needed(suite: Suite, length: int) -> float:
     """Return the examples/s that the slice takes at most, by the model's matrix products."""
-    where = parse_slice(suite.topology)
-    config = AlbertConfig.from_json_file(suite.albert_config_file)
+    where = parse_slice(suite.options.topology)
+    config = AlbertConfig.from_json_file(suite.options.albert_config_file)
     flops = pretraining_flops(config, length, PREDICTIONS)
     return where.replicas * where.data.peak_flops / flops

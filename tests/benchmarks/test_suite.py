@@ -12,7 +12,16 @@ import pytest
 
 from albert_tf.errors import InputError
 from benchmarks import comparison, measurements, parts
-from benchmarks.comparison import IMPLEMENTATIONS, OURS, PRODUCTS, Case, Suite, compare, products
+from benchmarks.comparison import (
+    IMPLEMENTATIONS,
+    OURS,
+    PRODUCTS,
+    Case,
+    Options,
+    Suite,
+    compare,
+    products,
+)  # fmt: skip
 from benchmarks.implementations.__main__ import IMPLEMENTATIONS as TABLE
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave
@@ -186,7 +195,8 @@ class Actor:
 def test_the_others_continue_when_one_fails(monkeypatch):
     monkeypatch.setattr(comparison, "Implementation", Actor)
     monkeypatch.setattr(Actor, "started", [])
-    suite, left_out = Suite(repeats=3, round_seconds=4.0), {}
+    suite, left_out = Suite(Options(repeats=3)), {}
+    suite.round_seconds = 4.0
     names = ["fast", "dies", "absent", "slow"]
     cases = [Case(name.title(), name, WORKLOAD, int(1e9), "tiny") for name in names]
     fast, slow = compare(suite, "test", cases, left_out)
@@ -211,7 +221,7 @@ def test_the_others_continue_when_one_fails(monkeypatch):
 def test_only_the_work_that_is_asked_for_is_done(monkeypatch):
     monkeypatch.setattr(comparison, "Implementation", Actor)
     monkeypatch.setattr(Actor, "started", [])
-    suite = Suite(repeats=1, round_seconds=1.0, works="base, 8")
+    suite = Suite(Options(repeats=1, works="base, 8"))
     works = {"one": "tiny, 8 x 128", "two": "base, 8 x 128", "three": "base, 2 x 512"}
     cases = [Case(name, name, WORKLOAD, 0, work) for name, work in works.items()]
     assert [each.implementation for each in compare(suite, "test", cases, {})] == ["two"]
@@ -248,7 +258,7 @@ def test_every_program_is_started():
 
     runs = {("works", OURS): lambda: {"all": 1.0}, ("fails", OURS): fails}
     left_out = {}
-    (only,) = startup._measure(Suite(repeats=2), runs, "test", left_out)
+    (only,) = startup._measure(Suite(Options(repeats=2)), runs, "test", left_out)
     assert only.work == "works"
     assert list(only.seconds) == [1.0, 1.0]
     assert left_out == {f"fails, {OURS}": "no"}
