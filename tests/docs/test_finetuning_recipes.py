@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-
 import pytest
-from absl import flags
 
 from albert_tf.config import AlbertConfig
-from albert_tf.configs import with_recipe_paths
-from albert_tf.options import define_flags, from_flags
-from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
 from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from tests.conftest import ROOT
+from tests.docs.commands import commands_of_recipe, options_of
 
 RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
-
-KINDS = {
-    "run_classifier.py": classification.KIND,
-    "run_squad.py": question_answering.KIND,
-    "run_race.py": multiple_choice.KIND,
-    "run_tagger.py": tagging.KIND,
-}
 
 # The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,
 # warm-up and length. RACE's second version is of the original's README.
@@ -67,22 +54,6 @@ TAGGING_TABLE = {
 ALL = TABLE | CLUE_TABLE | TAGGING_TABLE
 
 
-def options_of(words: list[str]):
-    """Return what the flags of a command come to."""
-    options_class = KINDS[words[1]].load("options")
-    values = flags.FlagValues()
-    define_flags(options_class, values)
-    assert values(with_recipe_paths(words[1:])) == [words[1]]
-    return from_flags(options_class, values)
-
-
-def commands(path) -> list[list[str]]:
-    """Return the words of the commands in a recipe's comment."""
-    lines = [line.removeprefix("#") for line in path.read_text().splitlines() if line[:1] == "#"]
-    joined = re.sub(r" *\\\n *", " ", "\n".join(lines))
-    return [shlex.split(line) for line in joined.splitlines() if line.startswith("   python ")]
-
-
 @pytest.fixture(autouse=True)
 def _in_another_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -94,7 +65,7 @@ def test_every_row_of_the_table_has_a_recipe():
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_commands_run_with_the_published_values(path):
-    first, *others = commands(path)
+    first, *others = commands_of_recipe(path)
     assert f"--flagfile={path.stem}" in first
     options = options_of(first)
     options.check()
@@ -119,7 +90,7 @@ def test_the_commands_run_with_the_published_values(path):
 
 @pytest.mark.parametrize("name", sorted({*GLUE, *CLUE, "C3"} - {"AX", "MisMNLI"}))
 def test_every_task_of_a_benchmark_writes_what_its_server_takes(name):
-    (words, *_) = commands(ROOT / f"configs/finetuning/{name.lower()}.cfg")
+    (words, *_) = commands_of_recipe(ROOT / f"configs/finetuning/{name.lower()}.cfg")
     options = options_of(words)
     assert options.task_name in (name, "c3")
     assert options.submission

@@ -5,46 +5,21 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import shlex
 
 import pytest
-from absl import flags
 
 from albert_tf.config import AlbertConfig
-from albert_tf.configs import with_recipe_paths
-from albert_tf.hardware.slices import GIB, parse_slice
-from albert_tf.options import define_flags, from_flags
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT
+from tests.docs.commands import commands_of_recipe, options_of
 
 RECIPES = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
 PAPER = [path for path in RECIPES if path.stem.endswith(("_v1", "_v2", "_layers"))]
 
 
-def parse(*arguments: str) -> PretrainingOptions:
-    values = flags.FlagValues()
-    define_flags(PretrainingOptions, values)
-    words = with_recipe_paths(["run_pretraining.py", *arguments])
-    assert values(words) == ["run_pretraining.py"]
-    return from_flags(PretrainingOptions, values)
-
-
-def commands(path) -> list[list[str]]:
-    """Return the words of the commands in a recipe's comment."""
-    opening = "\n".join(
-        line.removeprefix("#") for line in path.read_text().splitlines() if line.startswith("#")
-    )
-    joined = re.sub(r" *\\\n *", " ", opening)
-    return [shlex.split(line) for line in joined.splitlines() if line.startswith("   python ")]
-
-
 def training(path) -> list[PretrainingOptions]:
     """Return what the training commands of a recipe come to."""
-    return [
-        parse(*words[2:])
-        for words in commands(path)
-        if words[:2] == ["python", "run_pretraining.py"]
-    ]
+    return [options_of(w) for w in commands_of_recipe(path) if w[0] == "run_pretraining.py"]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +32,9 @@ def test_every_size_and_version_of_the_paper_has_a_recipe():
     for size in ("base", "large", "xlarge", "xxlarge"):
         for version in (1, 2):
             assert f"{size}_v{version}" in names
-            options = parse(f"--flagfile={size}_v{version}", "--output_dir=o")
+            options = options_of(
+                ["run_pretraining.py", f"--flagfile={size}_v{version}", "--output_dir=o"]
+            )
             config = AlbertConfig.from_json_file(options.albert_config_file)
             assert config == AlbertConfig.preset(size, version)
 
@@ -66,7 +43,7 @@ def test_every_size_and_version_of_the_paper_has_a_recipe():
 def test_the_opening_command_runs_the_recipe(path):
     found = training(path)
     assert found
-    for words in commands(path):
+    for words in commands_of_recipe(path):
         assert f"--flagfile={path.stem}" in words
     for options in found:
         options.check()
@@ -120,19 +97,6 @@ def test_recipes_with_muon_differ_from_the_paper_s_in_what_they_say(size):
     assert dataclasses.replace(config, initializer_range=0.02) == theirs
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_the_memory_in_the_comment_is_of_the_recipe_s_slice(path):
-    text = path.read_text().replace("\n# ", " ")
-    said = re.search(r"Memory: ([\d.]+) of ([\d.]+) GiB for (\d+) examples at a time", text)
-    if not said:
-        return
-    options = training(path)[0]  # on the slice that the recipe is meant for
-    where = parse_slice(re.search(r"--topology=(\S+)", text)[1])
-    share = options.train_batch_size // where.replicas
-    assert int(said[3]) == (options.micro_batch_size or share)
-    assert float(said[1]) < float(said[2]) == pytest.approx(where.data.memory / GIB, abs=0.005)
-
-
 # The rule is of models of the paper's sizes; docs/results.md tells what the smallest one needs.
 @pytest.mark.parametrize(
     "path", [path for path in RECIPES if path.stem != "small_cpu"], ids=lambda path: path.stem
@@ -142,33 +106,6 @@ def test_the_learning_rate_of_lamb_suits_the_batch(path):
         if options.optimizer == "lamb":
             rule = 0.00176 * math.sqrt(options.train_batch_size / 4096)
             assert options.learning_rate == pytest.approx(rule, rel=1e-3)
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_the_operations_in_the_comment_are_those_of_the_formula(path):
-    text = path.read_text()
-    options = training(path)[0]
-    config = AlbertConfig.from_json_file(options.albert_config_file)
-    example = operations(config, options.max_seq_length, options.max_predictions_per_seq)
-    number, unit = re.search(r"([\d.]+) ([TG])FLOP per example", text).groups()
-    assert float(number) * {"T": 1e12, "G": 1e9}[unit] == pytest.approx(example, rel=5e-3)
-    total = example * options.train_batch_size * options.num_train_steps
-    assert float(re.search(r"([\d.e]+) FLOP in total", text)[1]) == pytest.approx(total, rel=5e-3)
-    for time, hours, peak in re.findall(
-        r"([\d.]+) (hours|days) at the peak of (\d+) chips", text.replace("\n# ", " ")
-    ):
-        seconds = float(time) * {"hours": 3600, "days": 86400}[hours]
-        assert seconds == pytest.approx(total / (int(peak) * 123e12), rel=0.01)
-
-
-def operations(config: AlbertConfig, length: int, predictions: int) -> float:
-    """Return the formula of docs/explanation/training-step.md."""
-    e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
-    outputs = predictions + 1
-    layer = length * (8 * h * h + 4 * h * i) + 4 * length**2 * h
-    last = 4 * (length + outputs) * h * h + 4 * outputs * h * i + 4 * outputs * length * h
-    heads = predictions * (2 * h * e + 2 * e * config.vocab_size) + 2 * h * (h + 2)
-    return 3 * ((config.num_hidden_layers - 1) * layer + last + 2 * length * e * h + heads)
 
 
 def test_from_six_layers_starts_from_what_the_other_recipe_trains():
