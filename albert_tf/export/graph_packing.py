@@ -68,17 +68,6 @@ def windows(tokens: tf.RaggedTensor, room: int) -> tuple[tf.Tensor, tf.Tensor, t
     return text, start, slices(tokens, text, start, length)
 
 
-def truncated_lengths(first, second, room: int):
-    """Compute `albert_tf.tokenizers.packing.truncated_lengths` for int64 `[pairs]` lengths."""
-    excess = tf.maximum(first + second - room, 0)
-    cut = tf.minimum(excess, tf.abs(first - second))
-    longer = first > second
-    first = tf.where(longer, first - cut, first)
-    second = tf.where(longer, second, second - cut)
-    rest = excess - cut
-    return first - rest // 2, second - (rest - rest // 2)
-
-
 def packed(
     first: tf.RaggedTensor, second: tf.RaggedTensor | None, symbols: Symbols
 ) -> dict[str, tf.Tensor]:

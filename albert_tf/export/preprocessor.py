@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import packed, truncate, truncated_lengths
+from albert_tf.export.graph_packing import packed, truncate
 from albert_tf.export.graph_tokenizers import GraphTokenizer
+from albert_tf.tokenizers.packing import truncated_lengths
 
 TEXTS = tf.TensorSpec([None], tf.string, "inputs")
 
@@ -128,8 +129,10 @@ def pack(
 ) -> dict[str, tf.Tensor]:
     """Pack a batch of one or two segments to `seq_length` tokens, as `_PackInputs` does."""
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
-    lengths = [part.row_lengths() for part in segments]
-    lengths = truncated_lengths(lengths[0], lengths[1], room) if len(segments) == 2 else [room]
+    lengths: Sequence[tf.Tensor] = [room]
+    if len(segments) == 2:
+        first, second = (part.row_lengths() for part in segments)
+        lengths = truncated_lengths(first, second, room, tf)
     parts = [truncate(part, length) for part, length in zip(segments, lengths, strict=True)]
     features = packed(parts[0], parts[1] if len(parts) == 2 else None, symbols)
     padding = {"input_ids": symbols.pad}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -12,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json, read_lines, read_text, write_text
+from albert_tf.files import exists, read_json, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.report_results import (
     ResultRow,
@@ -33,7 +31,7 @@ from albert_tf.report.page import Page, render
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE
-from albert_tf.training.log import METRICS_FILE, Row, parse_row
+from albert_tf.training.log import METRICS_FILE, Row, readable_rows
 
 _COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 
@@ -138,15 +136,6 @@ def _named(sections: Sequence[Section], name: str) -> list[Section]:
     return [section._replace(title=f"{section.title}: {name}") for section in sections]
 
 
-def _rows(path: str) -> list[Row]:
-    """Return the objects of a file of JSON lines, except an incomplete last line."""
-    rows: list[Row] = []
-    for line in read_lines(path) if exists(path) else ():
-        with contextlib.suppress(InputError):
-            rows.append(parse_row(line, path))
-    return rows
-
-
 @dataclasses.dataclass(frozen=True)
 class _Comparison:
     """What is shown of `seeds.json`."""
@@ -198,8 +187,8 @@ def _learning(folder: str, metrics: Sequence[str], in_percent: bool = False) -> 
     def smoothed(name: str, quantity: str) -> list[Line]:
         return [each._replace(y=smooth(each.y)) for each in line(name, training, quantity)]
 
-    training = _rows(f"{folder}/{METRICS_FILE}")
-    evaluations = _rows(f"{folder}/{EVALUATIONS_FILE}")
+    training = readable_rows(f"{folder}/{METRICS_FILE}")
+    evaluations = readable_rows(f"{folder}/{EVALUATIONS_FILE}")
     names = {name for row in training for name in row}
     shares = sorted(name for name in names if name.endswith("_accuracy"))
     scale = 100 if in_percent else 1

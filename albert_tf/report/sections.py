@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from albert_tf.report.intervals import Interval
 
 MOST_ERRORS = 20
 SHOWN_CARDS = 8
+MARKED = "Marked are the answer, with a solid line, and the prediction, dashed."
 _MOST_CHARACTERS = 600
 # Characters in a line on a phone, and those that the margins of a cell take.
 _MOST_NARROW, _MARGIN = 47, 3
@@ -24,6 +27,11 @@ class Shade(NamedTuple):
 
     text: str
     share: float
+
+    @classmethod
+    def of(cls, chosen: np.ndarray) -> Shade:
+        """Return the share of what is chosen, and its number."""
+        return cls(f"{chosen.mean():.1%} ({chosen.sum():,})", float(chosen.mean()))
 
 
 class Table(NamedTuple):
@@ -142,22 +150,18 @@ def error_section(
         numbers: indices of numeric columns.
         unit: what was evaluated, in the plural.
     """
-    section = counted_errors(len(rows), count, unit)
-    if not rows:
-        return section
-    text = section.text
-    if len(rows) > MOST_ERRORS:
-        text += f" The {MOST_ERRORS} worst are listed."
-    return section._replace(text=text, tables=[Table(columns, rows[:MOST_ERRORS], numbers)])
+    note = f"The {MOST_ERRORS} worst are listed." if len(rows) > MOST_ERRORS else ""
+    tables = [Table(columns, rows[:MOST_ERRORS], numbers)]
+    return counted_errors(len(rows), count, unit, note, tables=tables)
 
 
-def counted_errors(errors: int, count: int, unit: str) -> Section:
-    """Return a section that counts the errors, to which callers add the worst ones."""
+def counted_errors(errors: int, count: int, unit: str, note: str, **shown: Any) -> Section:
+    """Return a section that counts the errors, with a note and what is `shown` if there are any."""
     if not errors:
         return Section("Errors", f"All {count:,} {unit} are predicted correctly.")
     verb = "is" if errors == 1 else "are"
-    text = f"{errors:,} of {count:,} {unit} {verb} predicted incorrectly"
-    return Section("Worst errors", f"{text}.")
+    text = f"{errors:,} of {count:,} {unit} {verb} predicted incorrectly. {note}"
+    return Section("Worst errors", text.rstrip(), **shown)
 
 
 def marked_parts(text: str, spans: Sequence[tuple[int, int, str]]) -> list[Part]:

@@ -67,17 +67,22 @@ def truncate(
     return shorten(first, first_length), shorten(second, second_length)
 
 
-def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
+def truncated_lengths(first: Any, second: Any, room: int, ops: Any = np) -> tuple[Any, Any]:
     """Return lengths of two texts after removing tokens from the longer one until both fit.
 
     Texts of equal length lose a token from the second.
+
+    Args:
+        first, second: numbers, or arrays of them.
+        room: for both texts.
+        ops: `numpy`, or `tensorflow` for tensors.
     """
-    excess = max(first + second - room, 0)
+    excess = ops.maximum(first + second - room, 0)
     # First down to the length of the other, then alternately.
-    cut = min(excess, abs(first - second))
-    first, second = (first - cut, second) if first > second else (first, second - cut)
-    rest = excess - cut
-    return first - rest // 2, second - (rest - rest // 2)
+    longer = first - second
+    one, other = (ops.minimum(excess, ops.maximum(more, 0)) for more in (longer, -longer))
+    rest = excess - one - other
+    return first - one - rest // 2, second - other - (rest - rest // 2)
 
 
 def join(first: np.ndarray, second: np.ndarray | None, begin: Any, end: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
@@ -110,6 +111,27 @@ def read_rows(path: str) -> list[Row]:
     """Read a file of rows; errors as of `parse_row`."""
     lines = enumerate(read_lines(path), start=1)
     return [parse_row(line, f"{path}:{number}") for number, line in lines]
+
+
+def readable_rows(path: str, most: int | None = None) -> list[Row]:
+    """Read rows for a report, without damaged ones.
+
+    Args:
+        path: of a file that need not exist.
+        most: number of rows to read, evenly spaced and with the last one; None for all.
+    """
+    lines = [line for line in log_lines(path) if line] if exists(path) else []
+    rows: list[Row] = []
+    for line in thinned(lines, most or len(lines)):
+        with contextlib.suppress(InputError):
+            rows.append(parse_row(line, path))
+    return rows
+
+
+def thinned(values: Sequence, most: int) -> Sequence:
+    """Return at most so many of the values, evenly spaced and with the last one."""
+    stride = -(-len(values) // max(most, 1)) or 1
+    return values[::-1][::stride][::-1]
 
 
 def rounded(results: Mapping[str, float]) -> dict[str, float]:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
-import scipy.special
 
-from albert_tf.errors import InputError
-from albert_tf.files import exists, write_text
+from albert_tf.files import write_text
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.logs import counted
+from albert_tf.report.intervals import wilson
 from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, Best
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
-from albert_tf.training.log import METRICS_FILE, Row, log_lines, parse_row
+from albert_tf.training.log import METRICS_FILE, Row, readable_rows, thinned
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
 
@@ -60,7 +58,9 @@ def write_report(
         best: the checkpoint in `best/`, if there is one.
     """
     folder = options.output_dir
-    training, evaluations = _rows(f"{folder}/{METRICS_FILE}"), _rows(f"{folder}/{EVALUATIONS_FILE}")
+    training, evaluations = (
+        readable_rows(f"{folder}/{name}", _MOST_ROWS) for name in (METRICS_FILE, EVALUATIONS_FILE)
+    )
     results = results or next(reversed(evaluations), {})
     adjacent = find_adjacent_files(folder)
     tokenizer = None
@@ -93,22 +93,6 @@ def write_report(
     path = f"{folder}/{REPORT_FILE}"
     write_text(path, render(page))
     _logger.info("report in %s", path)
-
-
-def _rows(path: str) -> list[Row]:
-    """Return records of a file, evenly spaced if there are many; damaged lines are left out."""
-    lines = [line for line in log_lines(path) if line] if exists(path) else []
-    rows: list[Row] = []
-    for line in _thinned(lines, _MOST_ROWS):
-        with contextlib.suppress(InputError):
-            rows.append(parse_row(line, path))
-    return rows
-
-
-def _thinned(values: Sequence, most: int) -> Sequence:
-    """Return at most so many of the values, with the last one."""
-    stride = -(-len(values) // most) or 1
-    return values[::-1][::stride][::-1]
 
 
 def _title(part: str) -> str:
@@ -155,10 +139,8 @@ def _interval(results: Mapping[str, float], name: str) -> tuple[str, str]:
     count = int(results.get(f"{name.removesuffix('_accuracy')}_weight", 0))
     if not count:
         return "", ""
-    correct = results[name] * count
-    # The wilson() of other reports loads scipy.stats, which takes longer than the whole page.
-    low, high = scipy.special.betaincinv(correct + 0.5, count - correct + 0.5, [0.025, 0.975])
-    return f"{low:.1%} to {high:.1%}", f"Jeffreys, {count:,} predictions"
+    low, high, method = wilson(results[name] * count, count)
+    return f"{low:.1%} to {high:.1%}", f"{method}, {count:,} predictions"
 
 
 def _scores(
@@ -228,7 +210,8 @@ def _learning(
     charts = [_curves("Loss", losses, chosen=chosen)]
     for part in task.objective.parts:
         name = f"{part}_accuracy"
-        marks = [(words, each.accuracy) for words, each in _of(baselines, part)]
+        known = [baselines[part]] if part in baselines else []
+        marks = [(words, each.accuracy) for words, each in known]
         curves = {source: (*rows, name) for source, rows in sources.items()}
         charts.append(_curves(f"{_title(part)} accuracy", curves, marks, True, chosen))
     rate = {"learning rate": (training, False, "learning_rate")}
@@ -239,10 +222,6 @@ def _learning(
             f" The dotted line is the checkpoint with the best {best.metric}: step {best.step:,}."
         )
     return _with_charts("Training curves", text, charts)
-
-
-def _of(baselines: Mapping[str, tuple[str, Baseline]], part: str) -> list[tuple[str, Baseline]]:
-    return [baselines[part]] if part in baselines else []
 
 
 def _speed(training: list[Row]) -> list[Section]:
@@ -305,7 +284,7 @@ def _curves(
             if points[name]:
                 steps, values = map(list, zip(*points[name], strict=True))
                 values = smooth(values) if is_smoothed else values
-                drawn = [_thinned(each, _MOST_POINTS) for each in (steps, values)]
+                drawn = [thinned(each, _MOST_POINTS) for each in (steps, values)]
                 lines.append(Line(name, *drawn))
         return chart(title, lines, [Mark(*mark) for mark in marks], percent, chosen=chosen)
 

@@ -150,7 +150,7 @@ def test_everything_in_one_page(tmp_path, tokenizer, logged):
     }
     page = report(tmp_path, held, results)
     assert "Pretraining of small on novels.txt, b and 1 more: 40 steps" in page.text
-    assert "40.0% 95% interval 37.0% to 43.1% (Jeffreys, 1,000 predictions)" in page.text
+    assert "40.0% 95% interval 37.0% to 43.1% (Wilson, 1,000 predictions)" in page.text
     assert "Masked LM accuracy is not above that of always “cat”." in page.text
     assert "Masked LM accuracy 40.0% 37.0% to 43.1% 40.0% always “cat”" in page.text
     assert "Sentence order accuracy 90.0% 50.0% always the same label" in page.text

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import (
-    keep_ends,
-    packed,
-    truncate,
-    truncated_lengths,
-    windows,
-)
+from albert_tf.export.graph_packing import keep_ends, packed, truncate, windows
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.classification.options import ClassificationSettings, in_windows
 from albert_tf.tasks.classification.targets import TARGETS, Number, OneLabel
+from albert_tf.tokenizers.packing import truncated_lengths
 
 
 class ClassificationExport(TaskExport):
@@ -60,7 +55,9 @@ class ClassificationExport(TaskExport):
             first, second = shorten(first, length - 2), None
         else:
             second = self.tokenizer.encode(pair)
-            lengths = truncated_lengths(first.row_lengths(), second.row_lengths(), length - 3)
+            lengths = truncated_lengths(
+                first.row_lengths(), second.row_lengths(), length - 3, ops=tf
+            )
             first, second = shorten(first, lengths[0]), shorten(second, lengths[1])
         return self._model(packed(first, second, self._symbols))["logits"]
 

@@ -83,9 +83,9 @@ def _errors_by_cell(cells: Mapping[str, list[tuple[str, ...]]], count: int) -> S
         tables.append(Table(columns, rows[:_SHOWN_OF_CELL], frozenset({1, 2}), title))
         if more := rows[_SHOWN_OF_CELL:MOST_ERRORS]:
             tables.append(Table(columns, more, frozenset({1, 2}), folded=f"{len(more)} more"))
-    section = counted_errors(sum(map(len, cells.values())), count, "examples")
-    text = f"{section.text} Of each confusion, the most confident errors come first."
-    return section._replace(text=text, tables=tables) if tables else section
+    note = "Of each confusion, the most confident errors come first."
+    errors = sum(map(len, cells.values()))
+    return counted_errors(errors, count, "examples", note, tables=tables)
 
 
 def label_sections(

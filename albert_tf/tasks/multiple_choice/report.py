@@ -10,6 +10,7 @@ from albert_tf.finetuning.task import ExampleSet
 from albert_tf.report.breakdowns import by_group, by_length, calibration
 from albert_tf.report.intervals import Interval, bootstrap_mean, wilson
 from albert_tf.report.sections import (
+    MARKED,
     MOST_ERRORS,
     Card,
     Part,
@@ -65,19 +66,15 @@ def _letters_section(title: str, predicted: np.ndarray, answers: np.ndarray | No
     last = int(max(predicted.max(), 0 if answers is None else answers.max()))
     rows = []
     for number in range(last + 1):
-        row: list[str | Shade] = [LETTERS[number], _share(predicted == number)]
+        row: list[str | Shade] = [LETTERS[number], Shade.of(predicted == number)]
         if answers is not None:
             of = predicted[answers == number]
-            row += [_share(answers == number), f"{(of == number).mean():.1%}" if len(of) else ""]
+            row += [Shade.of(answers == number), f"{(of == number).mean():.1%}" if len(of) else ""]
         rows.append(row)
     columns = ["letter", "predicted"]
     if answers is not None:
         columns += ["answer", "recall"]
     return Section(title, tables=[Table(columns, rows, frozenset(range(1, len(columns))))])
-
-
-def _share(chosen: np.ndarray) -> Shade:
-    return Shade(f"{chosen.mean():.1%} ({chosen.sum():,})", float(chosen.mean()))
 
 
 def _errors_section(questions: Sequence[ChoiceQuestion], probabilities: np.ndarray) -> Section:
@@ -96,6 +93,4 @@ def _errors_section(questions: Sequence[ChoiceQuestion], probabilities: np.ndarr
         title = question.question or "(no question)"
         facts = [*choices, ("id", [Part(question.id)])]
         cards.append(Card(title, facts, [Part(excerpt(question.context, 300))]))
-    section = counted_errors(len(wrong), len(questions), "questions")
-    text = f"{section.text} Marked are the answer, with a solid line, and the prediction, dashed."
-    return section._replace(text=text, cards=cards) if cards else section
+    return counted_errors(len(wrong), len(questions), "questions", MARKED, cards=cards)

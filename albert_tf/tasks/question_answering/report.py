@@ -9,7 +9,15 @@ import numpy as np
 
 from albert_tf.report.breakdowns import by_group, by_length
 from albert_tf.report.intervals import Interval, bootstrap_mean, wilson
-from albert_tf.report.sections import MOST_ERRORS, Card, Part, Section, counted_errors, marked_parts
+from albert_tf.report.sections import (
+    MARKED,
+    MOST_ERRORS,
+    Card,
+    Part,
+    Section,
+    counted_errors,
+    marked_parts,
+)
 from albert_tf.tasks.question_answering.answers import Prediction
 from albert_tf.tasks.question_answering.metrics import SQUAD, AnswerMetric
 from albert_tf.tasks.question_answering.readers import SquadQuestion
@@ -105,14 +113,12 @@ def _errors(
             best = predictions[question.id].nbest()
             confidence = float(best[0]["probability"]) if best and answer else 0.0
             errors.append((f1, -confidence, question, answer))
-    section = counted_errors(len(errors), len(questions), "questions")
     errors.sort(key=lambda error: error[:2])
     cards = [
         _card(question, predictions[question.id], answer, f1, -confidence)
         for f1, confidence, question, answer in errors[:MOST_ERRORS]
     ]
-    text = f"{section.text} Marked are the answer, with a solid line, and the prediction, dashed."
-    return section._replace(text=text, cards=cards) if cards else section
+    return counted_errors(len(errors), len(questions), "questions", MARKED, cards=cards)
 
 
 def _card(

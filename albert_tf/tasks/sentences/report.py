@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from albert_tf.finetuning.metrics import intervals_of
 from albert_tf.report.intervals import bootstrap_mean, wilson
@@ -41,8 +41,8 @@ def search_sections(pairs: Sequence[TextPair], texts: Sequence[str], found: Foun
     rows: list[list[str | Shade]] = []
     for first, last in zip([1, *(edge + 1 for edge in edges)], edges, strict=False):
         chosen = (first <= ranks) & (ranks <= last)
-        share = Shade(f"{chosen.mean():.1%} ({chosen.sum():,})", float(chosen.mean()))
-        rows.append([str(first) if first == last else f"{first:,} to {last:,}", share])
+        name = str(first) if first == last else f"{first:,} to {last:,}"
+        rows.append([name, Shade.of(chosen)])
     section = Section(
         "Ranks",
         f"The rank of the text that belongs to each of {count:,}, among {found.candidates:,} texts "
@@ -85,7 +85,8 @@ def similarity_sections(pairs: Sequence[TextPair], cosines: np.ndarray) -> list[
         tables=[Table(columns, rows, frozenset({1, 2, 3}))],
         intervals=intervals_of(("spearman", "pearson"), scores, cosines),
     )
-    differences = (rankdata(cosines) - rankdata(scores)) / len(pairs)
+    cosine_ranks, score_ranks = (scipy.stats.rankdata(each) for each in (cosines, scores))
+    differences = (cosine_ranks - score_ranks) / len(pairs)
     cards = []
     for number in np.argsort(-abs(differences), kind="stable")[:MOST_ERRORS]:
         pair = pairs[number]
