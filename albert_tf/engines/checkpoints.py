@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -244,7 +244,7 @@ class Checkpoints(AbstractContextManager):
 
     Attributes:
         latest: path of the checkpoint that was restored last, or last known to be complete.
-        good: the last one that was restored, or saved as a good one.
+        good: the last one that was saved as a good one, also before a restart (see `resume`).
         before_listing: called in the background before a checkpoint is listed as the latest, to
             wait for the log of the steps before it.
     """
@@ -262,7 +262,7 @@ class Checkpoints(AbstractContextManager):
         self.state = state
         self.latest: str | None = None
         self.good: str | None = None
-        self._bad: list[str] = []  # the last one that was saved, if it is not good
+        self._bad: list[str] = []  # those since then
         self._keep = keep, keep_every_n_hours
         self._is_chief = folder.workers.is_chief
         self._writer = ThreadPoolExecutor(1, "checkpoint")
@@ -283,6 +283,17 @@ class Checkpoints(AbstractContextManager):
         self.state.tree = values
         self.latest = self.good = path
         return True
+
+    def resume(self, bad: Collection[float]) -> None:
+        """Continue with the last good checkpoint before the one that was restored, if any.
+
+        Args:
+            bad: the steps whose checkpoints are not good.
+        """
+        paths = self.folder.all()
+        paths = paths[: paths.index(self.latest) + 1] if self.latest in paths else []
+        good = [number for number, path in enumerate(paths) if step_of(path) not in bad]
+        self.good, self._bad = (paths[good[-1]], paths[good[-1] + 1 :]) if good else (None, paths)
 
     def _read(self, path: str) -> dict[str, Any]:
         """Return the values of a checkpoint that has those of the state, and no others."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,8 @@ class Workload:
 
 # A loss has diverged above this multiple of the first one, or of 1 if that was less.
 _DIVERGED = 5.0
+# The metric that carries the number of skipped steps over a restart; missing where it is 0.
+_IN_A_ROW = "nonfinite_in_a_row"
 
 
 class Health:
@@ -77,9 +79,6 @@ class Health:
         objective: what is minimized.
         max_nonfinite_steps: number of skipped steps in a row that ends the run.
         advice: what to try after a run that has failed or diverged.
-
-    Attributes:
-        first_loss: of the run; that of the first finite step here, unless it is set before.
     """
 
     def __init__(self, objective: Objective, max_nonfinite_steps: int, advice: str):
@@ -87,11 +86,26 @@ class Health:
         self._limit = max_nonfinite_steps
         self._advice = advice
         self._in_a_row = 0
-        self.first_loss: float | None = None
+        self._first_loss: float | None = None
         self._loss = 0.0
         self._has_warned = False
         self._before = "no step before them was finite"
+        self._skipped = ""
         self._failure: str | None = None
+
+    def resume(self, rows: Iterable[Mapping[str, float]]) -> list[float]:
+        """Continue after the records of a log; return the steps at which the run was not good."""
+        bad = []
+        for row in rows:
+            skipped = 0 if "loss" in row else self._in_a_row + row.get("nonfinite_steps", 0)
+            self._in_a_row = int(row.get(_IN_A_ROW, skipped))
+            if "loss" in row:
+                self._loss, norm = row["loss"], row.get("gradient_norm", math.nan)
+                self._first_loss = self._loss if self._first_loss is None else self._first_loss
+                self._before = f"by step {row['step']} they were {self._loss:.4g} and {norm:.4g}"
+            if not self.is_good:
+                bad.append(row["step"])
+        return bad
 
     def metrics(self, results: StepResults, step: int) -> dict[str, float]:
         """Return the metrics of some steps.
@@ -103,21 +117,22 @@ class Health:
         Returns:
             Means of the objective over the finite steps; of the last step `learning_rate`, of the
             last finite one `gradient_norm` and the optimizer's measures; `parameter_norm`,
-            `nonfinite_steps` and `input_wait_seconds`. Metrics that only a finite step has are
-            missing if there is none.
+            `nonfinite_steps` and `input_wait_seconds`; `nonfinite_in_a_row` of the last steps, if
+            they were skipped. Metrics that only a finite step has are missing if there is none.
         """
         history = results.history
         finite = history["finite"] > 0
         self._watch(history, results.scalars["parameter_norm"], step)
         metrics = dict(results.scalars)
         metrics["nonfinite_steps"] = float(np.sum(~finite))
+        metrics |= {_IN_A_ROW: float(self._in_a_row)} if self._in_a_row else {}
         if finite.any():
             quantities = means(results.sums, results.weights)
             loss = sum(quantities[name] for name in self._objective.losses)
             metrics = {"loss": loss, **quantities, **metrics}
             self._loss = loss
-            if self.first_loss is None:
-                self.first_loss = float(history["loss"][finite][0])
+            if self._first_loss is None:
+                self._first_loss = float(history["loss"][finite][0])
             metrics["gradient_norm"] = float(history["gradient_norm"][finite][-1])
         else:
             metrics = {
@@ -136,17 +151,17 @@ class Health:
                 self._before = f"at step {step} they were {loss:.4g} and {norm:.4g}"
                 continue
             self._in_a_row += 1
-            if self._in_a_row == self._limit:
-                self._failure = (
-                    f"`max_nonfinite_steps`={self._limit}: the updates of steps "
-                    f"{step - self._limit + 1} to {step} were skipped, since loss or gradient norm "
-                    f"was not finite (now {loss:.4g} and {norm:.4g}; {self._before}; parameter "
-                    f"norm {parameter_norm:.4g}). {self._advice}"
-                )
+            self._skipped = (
+                f"the updates of steps {step - self._in_a_row + 1} to {step} were skipped, since "
+                f"loss or gradient norm was not finite (now {loss:.4g} and {norm:.4g}; "
+                f"{self._before}; parameter norm {parameter_norm:.4g}). {self._advice}"
+            )
+            if self._in_a_row >= self._limit and not self._failure:
+                self._failure = f"`max_nonfinite_steps`={self._limit}: {self._skipped}"
 
     @property
     def _has_diverged(self) -> bool:
-        return self._loss > _DIVERGED * max(self.first_loss or 0.0, 1.0)
+        return self._loss > _DIVERGED * max(self._first_loss or 0.0, 1.0)
 
     @property
     def is_good(self) -> bool:
@@ -164,9 +179,13 @@ class Health:
             return None
         self._has_warned = True
         return (
-            f"the loss has diverged to {self._loss:.4g} at step {step}, from {self.first_loss:.4g} "
-            f"at first. {self._advice}, from {good or 'scratch'}"
+            f"the loss has diverged to {self._loss:.4g} at step {step}, from "
+            f"{self._first_loss:.4g} at first. {self._advice}, from {good or 'scratch'}"
         )
+
+    def ending(self, good: str | None) -> str | None:
+        """Return a line for the end if the last updates were skipped; `good` as for `warning`."""
+        return f"{self._skipped}, from {good or 'scratch'}" if self._in_a_row else None
 
     def check(self, good: str | None = None) -> None:
         """Raise InputError when too many steps in a row were skipped; `good` as for `warning`."""

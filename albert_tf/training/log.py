@@ -71,7 +71,7 @@ _FORMS = {
 _GROUPS = {
     "speed": re.compile(r"\w+_per_second|mfu|input_wait|(\w+_)?seconds|\w+_memory_peak_gib"),
     "optimizer": re.compile(
-        r"learning_rate|(gradient|parameter)_norm|trust_ratio_\w+|nonfinite_steps"
+        r"learning_rate|(gradient|parameter)_norm|trust_ratio_\w+|nonfinite_\w+"
     ),
 }
 

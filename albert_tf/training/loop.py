@@ -79,10 +79,11 @@ def train(
         return
     batch_size = options.train_batch_size
     time_limit = TimeLimit(workers, options.max_train_minutes, options.output_dir, step, batch_size)
-    health.first_loss = workers.from_chief(lambda: _first_loss(options.output_dir, step))
     if stop_reason := time_limit.stop_reason(step):
         _logger.info("%s", stop_reason)
         return
+    rows = [parse_row(line, "") for line in lines_up_to(options.output_dir, step)]
+    checkpoints.resume(health.resume(rows))
     log: TrainingLog | None = None  # of the chief
     with StopSignals() as signals, contextlib.ExitStack() as stack:
         with workers.synchronized():
@@ -141,6 +142,8 @@ def train(
                 log.note(stop_reason, 0.0)
             if stops:
                 break
+        if log and not stop_signal and (warning := health.ending(checkpoints.good)):
+            _logger.warning("%s", warning)
         with workers.synchronized():  # no worker ends before the chief has saved
             checkpoints.wait()
         stop_signal = workers.agree(signals.received)
@@ -236,12 +239,6 @@ def _recorded(folder: str, step: int, batch_size: int) -> float:
             seconds += (row["step"] - last["step"]) * batch_size / rate
         seconds, last = float(row.get(TRAINING_SECONDS, seconds)), {"seconds": math.inf, **row}
     return seconds
-
-
-def _first_loss(folder: str, step: int) -> float | None:
-    """Return the loss of the first record up to a step; None without one."""
-    rows = (parse_row(line, folder) for line in lines_up_to(folder, step))
-    return next((row["loss"] for row in rows if "loss" in row), None)
 
 
 def evaluate(

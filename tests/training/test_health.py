@@ -199,11 +199,13 @@ def test_measures_are_those_of_the_last_finite_step():
 def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
     step = as_new()
     engine = TensorFlowEngine(step.devices)
+    checkpoints = engine.create_checkpoints(str(tmp_path), step, keep=keep)
+    checkpoints.restore_latest()
     train(
         engine,
         step,
         ListStream(scaled_batches(scales)),
-        engine.create_checkpoints(str(tmp_path), step, keep=keep),
+        checkpoints,
         PretrainingOptions(
             output_dir=str(tmp_path),
             num_train_steps=len(scales),
@@ -255,8 +257,21 @@ def test_a_run_that_diverges_keeps_the_checkpoint_from_before(tmp_path, caplog):
     (warning,) = (each.message for each in caplog.records if "diverged" in each.message)
     form = r"the loss has diverged to \S+ at step 4, from \S+ at first. Try something else, from "
     assert re.fullmatch(form + re.escape(good), warning)
-    run(tmp_path, [*scales[:-1], 1, 1, 1], limit=5, save_every=2, per_loop=2, keep=1)
-    assert steps() == [17], "a good one replaces all"
+    for _ in range(2):  # from a checkpoint that is not good
+        caplog.clear()
+        with pytest.raises(InputError, match=f"steps 12 to 15 .*, from {re.escape(good)}$"):
+            run(tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
+        assert steps() == [2, 14]
+    longer = [*scales, *[1e4] * 6]
+    run(tmp_path, longer, limit=5, save_every=2, per_loop=2, keep=1)
+    assert re.fullmatch(form.replace("step 4", "step 16") + re.escape(good), caplog.messages[-1])
+    assert steps() == [2, 21]
+    run(tmp_path, [*longer, np.nan, np.nan], limit=5, save_every=2, per_loop=2, keep=1)
+    assert caplog.messages[-1].startswith("the updates of steps 22 to 23 were skipped, since ")
+    assert caplog.messages[-1].endswith(f"from {good}")
+    assert steps() == [2, 23]
+    run(tmp_path, [*longer, 1, 1, 1, 1], limit=5, save_every=2, per_loop=2, keep=1)
+    assert steps() == [25], "a good one replaces all"
 
 
 @pytest.mark.integration
