@@ -61,7 +61,8 @@ class AdamW(keras.optimizers.Optimizer):
         **kwargs: other arguments of `keras.optimizers.Optimizer`, but for `weight_decay`.
 
     Raises:
-        InputError: If there is a `weight_decay`, which Keras would add to `weight_decay_rate`.
+        InputError: If there is a `weight_decay`, which Keras would add to `weight_decay_rate`, or
+            an expression is invalid.
 
     Example:
         >>> kernel = keras.Variable([1.0, 1.0])
@@ -92,8 +93,9 @@ class AdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
-        self.undecayed = _patterns(exclude_from_weight_decay)
+        self.undecayed = _patterns("exclude_from_weight_decay", exclude_from_weight_decay)
         self.learning_rate_scales = tuple((str(p), float(s)) for p, s in learning_rate_scales)
+        _patterns("learning_rate_scales", [pattern for pattern, _ in self.learning_rate_scales])
 
     def build(self, variables):
         if self.built:
@@ -270,7 +272,9 @@ class Lamb(AdamW):
         )
         if exclude_from_layer_adaptation is None:
             exclude_from_layer_adaptation = exclude_from_weight_decay
-        self.exclude_from_layer_adaptation = _patterns(exclude_from_layer_adaptation)
+        self.exclude_from_layer_adaptation = _patterns(
+            "exclude_from_layer_adaptation", exclude_from_layer_adaptation
+        )
 
     def build(self, variables):
         if self.built:
@@ -358,7 +362,7 @@ class Muon(AdamW):
             name=name,
             **kwargs,
         )
-        self.orthogonalized = _patterns(orthogonalized)
+        self.orthogonalized = _patterns("orthogonalized", orthogonalized)
         self.orthogonalize_in = orthogonalize_in
 
     def _has_variance(self, variable):
@@ -390,8 +394,16 @@ def _dense(gradient, variable):
     return ops.add(zeros, gradient) if hasattr(gradient, "indices") else gradient
 
 
-def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+def _patterns(argument: str, patterns: str | Sequence[str]) -> tuple[str, ...]:
+    patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise InputError(
+                f"`{argument}`={pattern}: must be regular expressions ({error})"
+            ) from None
+    return patterns
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:

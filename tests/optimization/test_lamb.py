@@ -48,6 +48,19 @@ def test_patterns_may_be_a_single_string(name):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+def test_what_is_no_regular_expression_is_named(name):
+    for argument in {
+        "exclude_from_weight_decay",
+        "exclude_from_layer_adaptation",
+        "orthogonalized",
+        "learning_rate_scales",
+    } & {*create_optimizer(name, 0.1).get_config()}:
+        value = [("a(", 1.0)] if argument == "learning_rate_scales" else ["bias", "a("]
+        with pytest.raises(InputError, match=rf"^`{argument}`=a\(: must be .*unterminated"):
+            create_optimizer(name, 0.1, **{argument: value})
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_decay_of_keras_is_refused_and_its_exclusions_are_heeded(name):
     with pytest.raises(InputError, match=r"`weight_decay`=0.0: use `weight_decay_rate`"):
         create_optimizer(name, 0.1, weight_decay=0.0)
