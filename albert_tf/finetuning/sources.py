@@ -8,10 +8,15 @@ import os
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder, is_read_only, open_file, sha256_of
+from albert_tf.files import is_folder, is_read_only, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
-from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
+from albert_tf.interop.adjacent_files import (
+    DATA_FILE,
+    AdjacentFiles,
+    find_adjacent_files,
+    load_tokenizer,
+)
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import open_weights
@@ -109,28 +114,40 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     one next to `init_checkpoint`.
 
     Raises:
-        InputError: If there is none, or it is invalid.
+        InputError: If there is none, it is invalid, or the weights are of another one.
     """
     # The output folder may not exist yet; for a file, its folder is searched.
     places = [options.output_dir] if is_folder(options.output_dir) else []
     places += [options.init_checkpoint] if options.init_checkpoint else []
     adjacent = [find_adjacent_files(path) for path in places]
     path = _vocabulary_of(options, adjacent)
+    argument = "spm_model_file" if options.spm_model_file else "vocab_file"
+    with arguments_renamed(path=argument):
+        tokenizer = load_tokenizer(path, options.do_lower_case, adjacent)
     for place, found in zip(places, adjacent, strict=True):
-        if found.vocabulary:
-            _warn_of_another_tokenizer(options, path, place, found)
+        # A folder without checkpoints is of a run that has saved nothing.
+        if place == options.init_checkpoint or model_config.is_trained(place):
+            _check_tokenizer(options, argument, tokenizer, place, found)
             break
-    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
-        return load_tokenizer(path, options.do_lower_case, adjacent)
+    return tokenizer
 
 
-def _warn_of_another_tokenizer(
-    options: FineTuningOptions, vocabulary: str, model: str, trained: AdjacentFiles
+def _check_tokenizer(
+    options: FineTuningOptions,
+    argument: str,
+    tokenizer: Tokenizer,
+    model: str,
+    trained: AdjacentFiles,
 ) -> None:
-    """Warn if text becomes other ids than those that a model was trained on."""
-    before = trained.vocabulary
-    if before and exists(vocabulary) and sha256_of(vocabulary) != sha256_of(before):
-        logger.warning("%s: differs from %s, the model's vocabulary", vocabulary, before)
+    """Refuse a vocabulary whose ids do not mean what a model has learned; warn of another case."""
+    known, before = trained.vocabulary_digests(), trained.vocabulary
+    is_other = known and sha256_of(tokenizer.path) not in known
+    # Files of other formats may have the same pieces.
+    if is_other and not (before and Tokenizer.load(before).pieces == tokenizer.pieces):
+        raise InputError(
+            f"`{argument}`={tokenizer.path}: is not the vocabulary of the weights in {model} "
+            f"({before or DATA_FILE}); use that one, or other weights"
+        )
     given, before_lower = options.do_lower_case, trained.normalization.do_lower_case
     if None not in (given, before_lower) and given != before_lower:
         logger.warning(

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from albert_tf.files import exists, read_json, read_text, text_of, value_of
+from albert_tf.files import exists, read_json, read_text, sha256_of, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
-from albert_tf.input.manifest import Manifest
+from albert_tf.input.manifest import Manifest, vocabularies
 from albert_tf.interop import layout
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.layout import FROZEN_FILE, LABELS_FILE, SETTINGS_FILE
@@ -104,6 +104,11 @@ class AdjacentFiles:
     evaluated: tuple[EvaluatedSet, ...] = ()
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
     normalization: Normalization = UNRECORDED
+
+    def vocabulary_digests(self) -> set[str]:
+        """Return the SHA-256 of every vocabulary that the weights are known to be for."""
+        beside = {sha256_of(self.vocabulary)} if self.vocabulary else set()
+        return beside | set(vocabularies(self.data))
 
     def about(self, step: int | None) -> AdjacentFiles:
         """Return the same without results of another checkpoint.

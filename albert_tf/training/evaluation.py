@@ -78,7 +78,8 @@ class BestCheckpoint:
         folder: of training.
         metric: see `is_better`.
         adjacent: names of files in `folder` that go with the checkpoint.
-        examples: identifies what the checkpoints are evaluated on; "" if unknown.
+        examples: identifies what the checkpoints are evaluated on, and after a slash how many of
+            it; "" if unknown.
     """
 
     def __init__(
@@ -113,7 +114,8 @@ class BestCheckpoint:
         best = self.recorded()
         if best is None:
             return
-        is_other = "" not in (best.examples, self._examples) and best.examples != self._examples
+        both = zip(best.examples.split("/"), self._examples.split("/"), strict=False)
+        is_other = any("" not in pair and len(set(pair)) > 1 for pair in both)
         file, folder = f"{self._listed()}.json", self._training_folder
         if is_other or (best.metric != self.metric and self.metric not in best.results):
             on = "other examples" if is_other else f"{best.metric}, not {self.metric}"

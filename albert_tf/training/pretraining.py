@@ -351,7 +351,9 @@ class Evaluation:
                     f"with --pair_objective={self._task.name}; must be one of "
                     f"{', '.join((*valid, 'none'))}"
                 )
-            identity = self._engine.workers.from_chief(_first(self._records).identity)
+            records = _first(self._records)
+            identity = self._engine.workers.from_chief(records.identity)
+            identity += f"/{records.evaluated(options)}"
             best = BestCheckpoint(self._engine, options.output_dir, metric, examples=identity)
             best.adjacent += adjacent
         return PeriodicEvaluation(

@@ -155,11 +155,13 @@ class Records(NamedTuple):
     def evaluation_data(self, options: PretrainingOptions) -> str:
         """Return the content of `evaluation_data.json`: what the results are about."""
         names = options.eval_reading_set or self.record_index.files
-        examples = self.record_index.examples
-        if options.max_eval_steps:
-            examples = min(examples, options.max_eval_steps * options.eval_batch_size)
         listed = ", ".join(map(os.path.basename, names))
-        return evaluation_data([EvaluatedSet("", listed, examples)])
+        return evaluation_data([EvaluatedSet("", listed, self.evaluated(options))])
+
+    def evaluated(self, options: PretrainingOptions) -> int:
+        """Return the number of examples that an evaluation is about."""
+        steps = options.max_eval_steps or self.record_index.examples
+        return min(self.record_index.examples, steps * options.eval_batch_size)
 
     def identity(self) -> str:
         """Return a hash of the sizes and beginnings of the files, wherever they are."""
@@ -184,9 +186,7 @@ def check_vocabularies(
     argument = "output_dir" if is_trained else "init_checkpoint"
     if not found or not (model := getattr(options, argument)):
         return
-    adjacent = find_adjacent_files(model)
-    known = set(vocabularies(adjacent.data))
-    known |= {sha256_of(adjacent.vocabulary)} if adjacent.vocabulary else set()
+    known = find_adjacent_files(model).vocabulary_digests()
     if known and known.isdisjoint(found):
         raise InputError(
             f"`{argument}`={model}: has another vocabulary than the examples "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 
 import numpy as np
@@ -23,6 +24,7 @@ from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.model_config import check_trained_folder
 from tests.support.finetuning import options_of, write_files
+from tests.training.test_vocabulary import manifest_of
 
 
 @pytest.fixture
@@ -81,18 +83,35 @@ def test_what_is_written_beside_a_model_is_read_again(files, caplog):
         found = find_tokenizer(options)
         assert (found.path, found.do_lower_case) == (str(folder / "vocab.txt"), lower)
         assert not caplog.messages
-        other = files / "other.txt"
-        other.write_text((files / "vocab.txt").read_text() + "lion\n")
-        given = {"vocab_file": str(other), "do_lower_case": not lower}
+        words = (files / "vocab.txt").read_text()
+        other, same = files / "other.txt", files / "same.txt"
+        other.write_text(f"{words}lion\n")
+        same.write_text(words.replace("\n", "\r\n"))
         start = {"output_dir": str(files / "new"), "init_checkpoint": str(folder)}
         for model in ({}, start):  # trained before, and where training starts
-            chosen = find_tokenizer(dataclasses.replace(options, **given, **model))
-            assert (chosen.path, chosen.do_lower_case) == (str(other), not lower)
-            assert caplog.messages == [
-                f"{other}: differs from {folder}/vocab.txt, the model's vocabulary",
-                f"do_lower_case={not lower}: the model in {folder} was trained with {lower}",
-            ]
+            given = dataclasses.replace(options, vocab_file=str(other), **model)
+            if not model:
+                assert find_tokenizer(given).path == str(other), "nothing is trained yet"
+                (folder / "model.ckpt-1.index").touch()
+            message = f"`vocab_file`={other}: is not the vocabulary of the weights in {folder} "
+            with pytest.raises(InputError, match=f"^{re.escape(message)}.{folder}/vocab.txt.; use"):
+                find_tokenizer(given)
+            given = dataclasses.replace(given, vocab_file=str(same), do_lower_case=not lower)
+            chosen = find_tokenizer(given)
+            assert (chosen.path, chosen.do_lower_case) == (str(same), not lower)
+            line = f"do_lower_case={not lower}: the model in {folder} was trained with {lower}"
+            assert caplog.messages == [line]
             caplog.clear()
+
+
+def test_weights_whose_data_names_another_vocabulary_are_refused(files):
+    weights = folder_of_weights(files, "pretrained")
+    (weights / "vocab.txt").unlink()
+    manifest = manifest_of("other\n")
+    (weights / "training_data.json").write_text(json.dumps({"x.manifest.json": manifest}))
+    options = options_of(files, files / "none", init_checkpoint=str(weights))
+    with pytest.raises(InputError, match=r"^`vocab_file`=.* weights in .*pretrained \(training_da"):
+        find_tokenizer(options)
 
 
 def test_a_hub_module_gives_weights_config_and_vocabulary(files):

@@ -129,17 +129,18 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     [
         ("loss", "a", {}, "", 0.5, True),
         ("loss", "", {}, "", 0.5, True),
-        ("loss", "b", {}, "was chosen on other examples; the next", None, False),
+        ("loss", "b/8", {}, "was chosen on other examples; the next", None, False),
+        ("loss", "a/9", {}, "was chosen on other examples; the next", None, False),
         ("accuracy", "a", {"accuracy": 0.75}, "the best so far: step 5, accuracy 0.75", 0.75, True),
         ("accuracy", "a", {}, "was chosen on loss, not accuracy; the next", None, True),
     ],
-    ids=["same", "unknown", "other examples", "other metric", "unknown metric"],
+    ids=["same", "unknown", "other examples", "more of them", "other metric", "unknown metric"],
 )
 def test_a_run_resumes_with_another_metric_or_other_examples(
     tmp_path, checkpoint, caplog, metric, examples, results, said, value, is_kept
 ):
     caplog.set_level("INFO")
-    keeper = BestCheckpoint(ENGINE, str(tmp_path), "loss", examples="a")
+    keeper = BestCheckpoint(ENGINE, str(tmp_path), "loss", examples="a/8")
     keeper.keep(checkpoint(5), 0.5, 5, {"loss": 0.5, "nan": float("nan"), **results})
     rows = tmp_path / "evaluations.jsonl"
     rows.write_text('{"step": 5, "loss": 0.5}\n')
