@@ -63,9 +63,6 @@ class Options:
     )
     data_dir: str | None = option(None, "Folder of GLUE; by default tasks are fetched by name.")
     jobs: int = option(1, "Number of runs at a time, which share the cores.", minimum=1)
-    topology: str | None = option(
-        None, "For the study `speed`: a TPU slice, such as v3:16x32, to ask the TPU compiler about."
-    )
     training_flags: tuple[str, ...] = option(
         (), "Further flags of run_pretraining.py, such as engine=jax,dtype=bfloat16."
     )
@@ -165,14 +162,6 @@ class Laboratory:
             )
             for metric in headings.keys() & here.keys():
                 found[name][headings[metric]] = here[metric]
-            topology = self._options.topology
-            if topology and "tpu_examples_per_second" in headings:
-                estimate = once(
-                    self._folder / f"slice-{digest([config.to_dict(), topology])}.json",
-                    functools.partial(speed.on_slice, self._folder, config, topology),
-                )
-                if estimate is not None:
-                    found[name][headings["tpu_examples_per_second"]] = [estimate]
         return found
 
     def _measured_runs(self) -> dict[str, list[dict[str, Any]]]:

@@ -26,8 +26,7 @@ class Estimate(NamedTuple):
         if len(values) < 2 or np.ptp(values) == 0:
             same = mean if len(values) > 1 else float("nan")
             return cls(mean, same, same)
-        error = scipy.stats.sem(values)
-        low, high = scipy.stats.t.interval(0.95, len(values) - 1, mean, error)
+        low, high = scipy.stats.ttest_1samp(values, mean).confidence_interval()
         return cls(mean, float(low), float(high))
 
     @property

@@ -37,7 +37,6 @@ TOKENS = {"ngram": 1, "do_whole_word_mask": False}
 NEXT_SENTENCE = Column("NSP, %", "next_sentence_accuracy", "nsp", percent=True, chance=0.5)
 ORDER = Column("SOP, %", "sentence_order_accuracy", "sop", percent=True, chance=0.5)
 RELATIVE = Column("speed, as a multiple", "relative_speed")
-TPU = Column("examples/s on a TPU slice, estimated", "tpu_examples_per_second")
 
 
 def find_study(name: str) -> Study:
@@ -272,7 +271,7 @@ def sharing(scale):
     "Training steps of the same batch, each model in rounds with BERT large. The paper's "
     "speed is a multiple of BERT-large's as well, on 64 to 512 chips, which also exchange "
     "gradients.",
-    columns=(PARAMETERS, GFLOPS, SPEED, RELATIVE, TPU),
+    columns=(PARAMETERS, GFLOPS, SPEED, RELATIVE),
     pictures=(Relation(PARAMETERS, RELATIVE),),
     reference="BERT large",
     compared=RELATIVE,

@@ -49,8 +49,7 @@ class Column:
         heading: in tables and pictures.
         metric: its name in `eval_results.txt`, or one of `parameters`, `gflops` (of a training
             example), `sequences_per_second`, `relative_speed` (a multiple of the reference's),
-            `tpu_examples_per_second`, `steps` and `downstream` (the average over the tasks of
-            --tasks).
+            `steps` and `downstream` (the average over the tasks of --tasks).
         on: evaluation set of the study that it is measured on; None if it is no evaluation.
         percent: whether it is a share, shown in percent.
         lower_is_better: as a loss.
