@@ -17,8 +17,6 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.word_starts import UNSPACED
 from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
 
-_IDEOGRAPH = regex.compile(f"[{IDEOGRAPHS}]")
-
 
 class Segmenter(NamedTuple):
     """Finds words.
@@ -71,11 +69,6 @@ WORD_SEGMENTERS: dict[str, tuple[Callable[[], Segmenter], str]] = {
     "icu": (_icu, "words"),
     "jieba": (_jieba, "chinese"),
 }
-
-
-def is_ideograph(text: str) -> bool:
-    """Return whether a text is a single Chinese character."""
-    return len(text) == 1 and bool(_IDEOGRAPH.match(text))
 
 
 def continuing_tokens(
