@@ -80,14 +80,15 @@ test-rest: $(VENV)/.tested
 test-random: $(VENV)/.tested
 	RANDOM_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -m 'hypothesis and not manual'
 
+$(VENV)/.engines: pyproject.toml setup.py constraints.txt | $(VENV)/.created
+	$(PIP) --editable '.[cpu,gcs,jax]' hypothesis pytest pytest-xdist
+	@touch $@
+
 # Engines and commands on another Python: make test-engines VENV=build/venv PYTHON=python3.13
-test-engines: $(VENV)/.installed
+test-engines: $(VENV)/.engines
 	$(PYTEST) -m 'not slow and not manual' tests/engines tests/end_to_end
 
-# The last part has the TPU compiler compile every step of a table of docs/howto/preflight.md, which
-# takes twenty minutes.
 test-all: test test-rest
-	$(PYTEST) -m manual tests/tpu/test_documented_estimates.py
 
 # How fast everything is, next to other libraries; hours. make bench ONLY=startup,scaling runs just
 # these parts, BOOKS=DIR makes training data of the .txt files of a folder.

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -96,10 +97,17 @@ def once(folder: pathlib.Path, make: Callable[[], None]) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cache(shared_folder: pathlib.Path) -> Iterator[None]:
-    """Share compiled programs among the commands that tests start, not with the user's."""
+def _own_folders(shared_folder: pathlib.Path) -> Iterator[None]:
+    """Share compiled programs among the commands that tests start, not with the user's.
+
+    What a killed command leaves in the temporary folder goes with the other files of the run.
+    """
+    temporary = shared_folder / "tmp"
+    temporary.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ALBERT_TF_CACHE", str(shared_folder / "cache"))
+        patch.setenv("TMPDIR", str(temporary))
+        patch.setattr(tempfile, "tempdir", None)
         yield
 
 
