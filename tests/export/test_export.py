@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
-import venv
 
 import pytest
 import tensorflow as tf
@@ -18,7 +15,6 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
-from tests.conftest import ROOT
 from tests.support import tiny
 from tests.support.models import write_trained
 
@@ -28,16 +24,6 @@ try:
     tensorflow_text()
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
-
-USAGE = ROOT / "tests/support/published_usage.py"
-
-
-@pytest.mark.slow
-def test_it_is_used_as_published_encoders_are(export, tmp_path):
-    words = [sys.executable, str(USAGE), export]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "variables trained" in done.stdout
 
 
 def test_ids_and_lengths(export, options):
@@ -85,17 +71,3 @@ def test_without_tensorflow_text(tmp_path, monkeypatch, capsys):
     export_saved_model(options)
     assert "note: no preprocess/: TensorFlow Text is not installed" in capsys.readouterr().out
     assert sorted(os.listdir(options.export_path)) == ["README.md", "encoder", "export.json"]
-
-
-@pytest.mark.manual
-def test_in_an_environment_that_has_nothing_else(export, tmp_path):
-    """TensorFlow and TensorFlow Text alone, from the package index."""
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = str(tmp_path / "venv" / "bin" / "python")
-    needed = f"tensorflow-text=={tensorflow_text().__version__}"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", needed], check=True)
-    shutil.copytree(export, tmp_path / "export")
-    words = [python, "-I", str(USAGE), str(tmp_path / "export")]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "keras.layers.TFSMLayer: " in done.stdout

@@ -62,7 +62,7 @@ def test_python_strings_and_arrays(tokenizers, kind):
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "in_graph"),
-    [(kind, False) for kind in KINDS] + slow(*((kind, True) for kind in KINDS)),
+    [*((kind, False) for kind in KINDS), *slow(("wordpiece", True))],
 )
 def test_a_pipeline_of_tensorflow(tokenizers, monkeypatch, kind, in_graph):
     tokenizer = tokenizers[kind]
@@ -85,10 +85,7 @@ def test_a_pipeline_of_tensorflow(tokenizers, monkeypatch, kind, in_graph):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_a_model_that_takes_strings(tokenizers, tmp_path, monkeypatch, in_graph):
-    if not in_graph:
-        monkeypatch.setattr(module, "_has_tensorflow_text", lambda: False)
+def test_a_model_that_takes_strings(tokenizers, tmp_path):
     tokenizer = tokenizers["wordpiece"]
     classifier = albert_tf.AlbertForSequenceClassification(tiny.CONFIG, num_labels=2)
     strings = keras.Input((), dtype="string")
@@ -105,9 +102,8 @@ def test_a_model_that_takes_strings(tokenizers, tmp_path, monkeypatch, in_graph)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_keras_file_contains_the_vocabulary(tokenizers, kind, tmp_path):
-    given = tokenizers[kind]
+def test_a_keras_file_contains_the_vocabulary(tokenizers, tmp_path):
+    given = tokenizers["sentencepiece"]
     path = tmp_path / "moves" / pathlib.Path(given.path).name
     path.parent.mkdir()
     shutil.copy(given.path, path)

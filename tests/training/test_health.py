@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 
 import keras
@@ -353,15 +350,3 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     batches = iter(ending_at_once(dataset))
     waited = step(batches, steps).scalars["input_wait_seconds"]
     assert waited >= (steps - 1) * pause
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
-def test_a_step_is_no_wait_where_one_thread_does_everything():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.engines.tensorflow.one_core"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    waited, passed = map(float, done.stdout.split())
-    assert waited < 0.75 * passed

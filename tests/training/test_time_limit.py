@@ -14,14 +14,11 @@ import pytest
 
 from albert_tf.engines.steps import StepResults
 from albert_tf.engines.workers import Workers
-from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.training import loop
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Workload
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import PretrainingOptions
-from tests.support.finetuning import options_of, write_files
 
 COMPILING = 60.0
 
@@ -190,16 +187,3 @@ def test_workers_stop_at_the_same_step_by_the_clock_of_the_chief(clock, tmp_path
     for thread in threads:
         thread.join(60)
     assert results == dict.fromkeys(range(2), ([1, 1, 10, 8, 6], [20, 26]))
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_a_command_trains_so_long_and_evaluates(tmp_path, capsys):
-    write_files(tmp_path)
-    flags = {"train_step": 10**6, "max_train_minutes": 0.002, "pad_to_max_length": True}
-    fine_tune(options_of(tmp_path, tmp_path / "out", **flags), ClassificationTask)
-    results = (tmp_path / "out" / "eval_results.txt").read_text()
-    (step,) = [line.split(" = ")[1] for line in results.splitlines() if "global_step" in line]
-    assert f"stopping after step {step}: " in capsys.readouterr().out
-    spent = seconds(tmp_path / "out")
-    assert spent[-2] < 0.12 <= spent[-1]

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import random
-import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -137,49 +133,6 @@ def run_worker(folder, *arguments: str, **environment: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_a_kill_at_any_moment_leaves_the_last_complete_checkpoint(kind, tmp_path):
-    generator = random.Random(0)
-    step = 0
-    for _ in range(3):
-        steps = ",".join(map(str, range(step + 1, step + 1000)))
-        process = run_worker(tmp_path, f"steps={steps}", "keep=2", "width=20000")
-        process.stdout.readline()
-        time.sleep(generator.uniform(0, 0.5))
-        process.kill()
-        lines, errors = process.communicate()
-        assert errors == ""
-        saved = int(lines.split()[-1]) if lines else step + 1
-        assert kind.restored(tmp_path, width=20_000) in (saved, saved + 1)
-        step = saved
-        kind.folder(tmp_path).remove_unfinished()
-        # Two to keep, one that was to be removed, and one that is complete but not listed yet.
-        assert len(os.listdir(tmp_path)) <= 1 + 4
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_two_processes_save_their_parts_and_restore_them(kind, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = ("steps=1,2,3", "keep=2", f"coordinator=127.0.0.1:{port}")
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    workers = [run_worker(tmp_path, *arguments, f"process={n}", **flags) for n in range(2)]
-    outputs = [worker.communicate(timeout=120) for worker in workers]
-    for output, errors in outputs:
-        # JAX's collectives print lines of their own, which two threads may write into each other.
-        lines = re.findall(r"(?:saved|restored) \d+", output)
-        assert lines == ["saved 1", "saved 2", "saved 3", "restored 3"]
-        assert errors == ""
-    assert kind.steps_in(tmp_path) == [2, 3]
-    processes = {path.name for path in (tmp_path / "model.ckpt-3").glob("ocdbt.process_*")}
-    assert len(processes) == 2, "both processes have written"
-    assert kind.restored(tmp_path) == 3  # by one process
-    assert orbax_checkpoints.damage_of(f"{tmp_path}/model.ckpt-3") is None
 
 
 def test_metadata_does_not_decide_how_much_memory_is_taken(kind, tmp_path, three_steps):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import threading
 
@@ -17,8 +16,8 @@ from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.interop import tensorflow_checkpoints
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
-from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.interop.formats import open_weights
+from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from tests.support.checkpoints import tensorflow
@@ -205,63 +204,6 @@ def test_a_full_disk_is_an_os_error_of_one_line(tmp_path, monkeypatch):
     checkpoints.save()
     with pytest.raises(OSError, match="^p; No space left on device$"):
         checkpoints.wait()
-
-
-@pytest.mark.integration
-def test_a_checkpoint_of_another_config_is_refused(trained):
-    folder, *_ = trained
-    other = fresh(config=dataclasses.replace(CONFIG, intermediate_size=48))
-    with pytest.raises(InputError, match=r"ffn_1/intermediate/dense.*\[16, 32\].*\[16, 48\]"):
-        checkpoints_of(folder, *other).restore_latest()
-    with pytest.raises(InputError, match="ffn_1/intermediate/dense"):
-        load_weights(other[0], str(folder))
-
-
-@pytest.mark.integration
-def test_a_checkpoint_of_another_optimizer_is_refused(trained):
-    with pytest.raises(InputError, match="`optimizer`"):
-        checkpoints_of(trained[0], *fresh("adamw")).restore_latest()
-
-
-@pytest.mark.integration
-def test_a_shallower_encoder_does_not_pass_for_a_deeper_one(trained):
-    deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2))[0]
-    with pytest.raises(InputError, match="lacks bert/encoder/transformer/group_1"):
-        load_weights(deeper, str(trained[0]))
-
-
-@pytest.mark.integration
-def test_a_deeper_model_can_start_from_the_first_group(trained):
-    deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2, inner_group_num=2))[0]
-    matched = load_weights(deeper, str(trained[0]), init_from_group0=True)
-    assert not matched.missing
-    assert not matched.unused
-    blocks = [block.weights for block in deeper.encoder.blocks]
-    assert len(blocks) == 4
-    for block in blocks[1:]:
-        for one, other in zip(blocks[0], block, strict=True):
-            np.testing.assert_array_equal(one.numpy(), other.numpy())
-
-
-def test_a_classifier_takes_the_encoder_and_keeps_its_own_head(trained):
-    folder, pretrained, _ = trained
-    classifier = AlbertForSequenceClassification(CONFIG, num_labels=3)
-    before = classifier.classifier.output_weights.numpy().copy()
-    matched = load_weights(classifier, str(folder / "model.ckpt-5"))
-    assert matched.missing == ["classifier/output_weights", "classifier/output_bias"]
-    assert all(name.startswith("cls/") for name in matched.unused)
-    assert matched.unused
-    for one, two in zip(pretrained.encoder.weights, classifier.encoder.weights, strict=True):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
-    np.testing.assert_array_equal(classifier.classifier.output_weights.numpy(), before)
-
-
-def test_places_without_a_checkpoint_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"`path`=.*nowhere: contains no checkpoint"):
-        open_weights(str(tmp_path / "nowhere"))
-    (tmp_path / "broken.index").write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match=r"broken: cannot be read"):
-        open_weights(str(tmp_path / "broken"))
 
 
 def test_the_state_of_an_optimizer_is_two_moments_per_weight(trained):

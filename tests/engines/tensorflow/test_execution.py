@@ -59,11 +59,6 @@ EXECUTIONS = {
             ["fused and traced", "plain and computed again"],
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            "attention shared",
-            ["fused, traced and computed again", "plain"],
-            marks=pytest.mark.slow,
-        ),
     ],
 )
 def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions):
