@@ -39,6 +39,7 @@ from albert_tf.report.charts import Line, Mark, adaptive, chart
 from benchmarks.machine import describe, versions
 from benchmarks.tasks import run_quietly
 from experiments.results import Estimate
+from experiments.workspace import results_in, words_of
 
 EVAL_EVERY, EVAL_EXAMPLES, STEPS_MULTIPLE = 500, 6400, 100
 COST_ROUNDS, COST_STEPS = 3, 80
@@ -230,7 +231,7 @@ class Race:
             "-m", "data_prep.create_pretraining_data", f"--input_file={self.folder / text}",
             f"--output_file={path}", f"--spm_model_file={self.folder}/8k.model",
             f"--max_seq_length={self._length}", f"--max_predictions_per_seq={predictions}",
-            "--dupe_factor=1", *(f"--{name}={value}" for name, value in flags.items()),
+            "--dupe_factor=1", *words_of(flags),
         )  # fmt: skip
         return path
 
@@ -273,8 +274,7 @@ class Race:
                 "num_train_steps": steps,
                 **attempt.training,
             }
-            words = [f"--flagfile={attempt.recipe}"]
-            words += [f"--{name}={value}" for name, value in flags.items()]
+            words = [f"--flagfile={attempt.recipe}", *words_of(flags)]
             run("run_pretraining.py", *words, *([] if evaluate else ["--nodo_eval"]))
             if evaluate:
                 everything = ("--max_eval_steps=0", "--best_checkpoint_metric=none")
@@ -324,8 +324,7 @@ def curve_of(output: pathlib.Path) -> list[dict[str, Any]]:
     lines = recorded.read_text().splitlines() if recorded.exists() else []
     curve = [json.loads(line) for line in lines]
     if results.exists():
-        pairs = (line.split(" = ") for line in results.read_text().splitlines())
-        values = {name: float(value) for name, value in pairs}
+        values = results_in(results)
         step = values["global_step"]
         curve = [row for row in curve if row["step"] < step]
         curve.append({"step": step, **{name: values[name] for name in QUANTITIES}})
@@ -349,10 +348,8 @@ def _interval(values: list[float | None]) -> str:
     shares = [100 * value for value in values if value is not None]
     if not shares:
         return "none"
-    estimate = Estimate.of(shares)
-    if len(shares) == 1:
-        return f"{estimate.mean:.1f}"
-    return f"{estimate.mean:.1f} ± {estimate.margin:.1f}"
+    margin = f" ± {Estimate.of(shares).margin:.1f}" if len(shares) > 1 else ""
+    return f"{np.mean(shares):.1f}{margin}"
 
 
 def run(*words: str) -> None:

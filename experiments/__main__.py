@@ -31,7 +31,7 @@ from albert_tf.progress import ProgressLine, duration
 from benchmarks.machine import describe, versions
 from experiments import pictures, results, speed
 from experiments.results import Row
-from experiments.runs import Run, Tasks, by_formula, config_of, in_rounds
+from experiments.runs import Run, by_formula, config_of, in_rounds
 from experiments.scales import SCALES
 from experiments.studies import STUDIES, find_study
 from experiments.study import Study
@@ -126,7 +126,6 @@ class Laboratory:
         self._name = name
         self._folder = workspace.folder / name
         self._variants = list(study.variants(workspace.scale))
-        self._tasks = Tasks(options.tasks, options.data_dir)
 
     def run(self) -> None:
         """Measure everything that is not measured yet, and write the results."""
@@ -177,8 +176,9 @@ class Laboratory:
             for seed in seeds:
                 same = [run for (number, _), run in runs.items() if number == seed]
                 in_rounds(same, self._workspace.scale.minutes, ROUNDS)
+        arguments = (self._study, self._options.tasks, self._options.data_dir)
         jobs = {
-            f"{name}, seed {seed}": functools.partial(run.measured, self._study, self._tasks)
+            f"{name}, seed {seed}": functools.partial(run.measured, *arguments)
             for (seed, name), run in runs.items()
         }
         done = in_parallel(jobs, self._options.jobs, self._workspace)

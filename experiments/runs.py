@@ -19,19 +19,6 @@ from experiments.workspace import Workspace, digest, once, results_in, words_of
 CURVE_POINTS, CURVE_EVAL_STEPS = 10, 25
 
 
-@dataclasses.dataclass(frozen=True)
-class Tasks:
-    """Tasks of GLUE that models are fine-tuned on.
-
-    Attributes:
-        names: as --task_name of run_classifier.py; () for none.
-        data_dir: folder of GLUE; None to fetch it by name.
-    """
-
-    names: tuple[str, ...] = ()
-    data_dir: str | None = None
-
-
 def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
     """Return the shape of a variant's model."""
     changes = dict(variant.model)
@@ -88,18 +75,25 @@ class Run:
         }
         self.folder = workspace.folder / "runs" / f"{digest(described)}-{seed}"
 
-    def measured(self, study: Study, tasks: Tasks) -> dict[str, Any]:
-        """Train, if that is not done, and return everything that the study measures."""
+    def measured(
+        self, study: Study, tasks: Sequence[str] = (), data_dir: str | None = None
+    ) -> dict[str, Any]:
+        """Train, if that is not done, and return everything that the study measures.
+
+        Args:
+            study: the study.
+            tasks: of GLUE to fine-tune the model on.
+            data_dir: folder of GLUE; None to fetch it by name.
+        """
         self.train()
         values: dict[str, Any] = {"seed": self._seed, "folder": self.folder.name, "on": {}}
         values.update(self._trained())
         for name in study.evaluation_sets():
             flags = self._variant.data if name == OWN else study.evaluate_on[name]
             values["on"][name] = self._learned(self._evaluated(flags))
-        for task in tasks.names:
-            values.setdefault("tasks", {})[task] = self._fine_tuned(task, tasks.data_dir)
-        if tasks.names:
-            values["downstream"] = sum(values["tasks"].values()) / len(tasks.names)
+        if tasks:
+            values["tasks"] = {task: self._fine_tuned(task, data_dir) for task in tasks}
+            values["downstream"] = sum(values["tasks"].values()) / len(tasks)
         return values
 
     def train(self, minutes: float = 0, last: bool = True) -> None:

@@ -15,7 +15,7 @@ from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from experiments import pictures
 from experiments.results import Difference, Estimate, Row, agreement, findings, table
-from experiments.runs import Run, Tasks, by_formula, config_of
+from experiments.runs import Run, by_formula, config_of
 from experiments.scales import SCALES
 from experiments.studies import STUDIES, find_study
 from experiments.study import MASKED_LM, OWN, Dots, Study
@@ -116,7 +116,7 @@ def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypat
     accuracies = ("masked_lm_accuracy", "next_sentence_accuracy", "sentence_order_accuracy")
     monkeypatch.setattr(Run, "_evaluated", lambda self, flags: dict.fromkeys(accuracies, 0.75))
     rows = [
-        Row.of(each, study.columns, {}, [Run(workspace, each, 0).measured(study, Tasks())] * 2)
+        Row.of(each, study.columns, {}, [Run(workspace, each, 0).measured(study)] * 2)
         for each in study.variants(workspace.scale)
     ]
     text = table(study, rows)
