@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from albert_tf.report.charts import COLORS, GRID, adaptive, drawing
 from experiments.results import Estimate, Row
@@ -90,7 +89,11 @@ def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | Non
                 linestyle="", capsize=4, label=name,
             )  # fmt: skip
         axes.set_ylabel(picture.y.heading)
-        _logarithmic(axes, [x.mean for _, x, _ in points])
+        axes.set_xscale("log")
+        axes.margins(x=0.1)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         _legend(figure)
     return adaptive(svg[0])
 
@@ -112,21 +115,6 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
         axes.margins(x=0.01)
         _legend(figure)
     return adaptive(svg[0])
-
-
-def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
-    """Make an axis logarithmic, with readable ticks."""
-    axes.set_xscale("log")
-    low, high = min(values), max(values)
-    axes.set_xlim(low / 1.25, high * 1.25)
-    for scales in ((1, 2, 5), range(1, 10)):  # the second for a range of less than a decade
-        ticks = [scale * base for base in 10.0 ** np.arange(-4, 6) for scale in scales]
-        ticks = [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25]
-        if len(ticks) > 2:
-            break
-    axes.set_xticks(ticks)
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _legend(figure) -> None:
