@@ -5,7 +5,7 @@
         --input_file='data/train-*.tfrecord' --eval_input_file=data/eval.tfrecord
 """
 
-from data_prep.pretrain import main
+from albert_tf.cli.pretrain import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.optimization import OPTIMIZERS, SCHEDULES
-from albert_tf.options import WithPaths, check_limits, option, seed_option
+from albert_tf.options import check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 
@@ -189,44 +189,7 @@ class TrainingOptions(DeviceOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReadingSetOptions(WithPaths):
-    """Text to evaluate on, and how examples are made of it.
-
-    Options that are None take the value in the manifests of the training data or, without a
-    manifest, the default of data_prep.create_pretraining_data.
-    """
-
-    eval_reading_set: tuple[str, ...] = option(
-        (),
-        "Evaluate on text instead of --eval_input_file: files, globs or folders of SQuAD and "
-        "RACE, from which examples are made like those of the training data.",
-        group="Evaluation",
-        path="any",
-    )
-    spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
-    vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")
-    language: str | None = option(None, "With --eval_reading_set: its language.")
-    do_lower_case: bool | None = option(None, "With --eval_reading_set: lower-case the text.")
-    do_whole_word_mask: bool | None = option(None, "With --eval_reading_set: mask whole words.")
-    masked_lm_prob: float | None = option(None, "With --eval_reading_set: share of masked tokens.")
-    ngram: int | None = option(None, "With --eval_reading_set: the longest span to mask.")
-    favor_shorter_ngram: bool | None = option(
-        None, "With --eval_reading_set: mask short spans more often."
-    )
-    do_permutation: bool | None = option(
-        None, "With --eval_reading_set: also permute and predict tokens."
-    )
-
-    def check_reading_set(self) -> None:
-        """Raise InputError if one of these options is set without `eval_reading_set`."""
-        for field in dataclasses.fields(ReadingSetOptions):
-            value = getattr(self, field.name)
-            if not self.eval_reading_set and value != field.default:
-                raise InputError(f"`{field.name}`={value}: is for `eval_reading_set`")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingOptions(ReadingSetOptions, TrainingOptions):
+class PretrainingOptions(TrainingOptions):
     """Flags of run_pretraining.py, with the defaults of the original."""
 
     input_file: tuple[str, ...] = option(
@@ -299,17 +262,10 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
             raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:
             raise InputError("`input_file`: TFRecord files to train on are required")
-        self.check_reading_set()
-        if self.eval_reading_set and self.eval_input_file:
-            raise InputError(
-                "`eval_reading_set`: cannot be combined with `eval_input_file`, which also names "
-                "examples to evaluate on"
-            )
-        held_out = self.eval_reading_set or self.eval_input_file
-        if self.do_train and self.eval_every_steps and not held_out:
+        if self.do_train and self.eval_every_steps and not self.eval_input_file:
             raise InputError(
                 f"`eval_every_steps`={self.eval_every_steps}: requires `eval_input_file`, TFRecord "
-                "files that are not trained on, or `eval_reading_set`"
+                "files that are not trained on"
             )
-        if self.do_eval and not (held_out or self.input_file):
+        if self.do_eval and not (self.eval_input_file or self.input_file):
             raise InputError("`eval_input_file`: TFRecord files to evaluate on are required")

@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -17,8 +17,7 @@ from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.input import record_order
-from albert_tf.input.manifest import find_manifests, record_files
-from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE, find_adjacent_files
+from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.health import warnings
 from albert_tf.training.held_out import FILLED_FILE, HeldOut
@@ -47,12 +46,9 @@ _logger = logging.getLogger(__name__)
 
 # What the order of the training examples of a run depends on.
 ORDER_FILE = "data_order.json"
-# Makes the examples of `eval_reading_set` in `output_dir`, in the way of training data with these
-# manifests (by name; empty if unknown), and returns their TFRecord file.
-ReadingSetMaker = Callable[[PretrainingOptions, dict[str, Any]], str]
 
 
-def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None) -> None:
+def pretrain(options: PretrainingOptions) -> None:
     """Train and evaluate as specified by the options; all results are in `output_dir`.
 
     Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
@@ -64,18 +60,15 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
 
     Args:
         options: the flags.
-        make_reading_set: needed with `eval_reading_set` only.
 
     Raises:
         InputError: If an option or file is invalid.
     """
     check_early(options)
-    pretrain_checked(options, make_reading_set)
+    pretrain_checked(options)
 
 
-def pretrain_checked(
-    options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None
-) -> None:
+def pretrain_checked(options: PretrainingOptions) -> None:
     """As `pretrain`, after `check_early`, which commands call before they load a framework."""
     given = options
     options = with_local_weights(with_trained_lengths(options))
@@ -84,10 +77,6 @@ def pretrain_checked(
     train_records, eval_records = _find_records(options, config, engine)
     is_chief = engine.workers.is_chief
     with training_folder(options, engine):
-        if _evaluates(options) and options.eval_reading_set:
-            eval_records = _make_reading_set(
-                options, config, engine, train_records, make_reading_set
-            )
         task = _first(train_records, eval_records).task
         with engine.scope():
             model = task.model(config, dtype=options.dtype_policy)
@@ -197,7 +186,7 @@ def _find_records(
     with engine.workers.losses_reported():
         if options.do_train:
             train_records = Records.find(engine, options, "input_file", config)
-        if _evaluates(options) and not options.eval_reading_set:
+        if _evaluates(options):
             argument = "eval_input_file" if options.eval_input_file else "input_file"
             eval_records = Records.find(engine, options, argument, config)
         with engine.workers.synchronized():
@@ -218,26 +207,6 @@ def _check_masks(engine: Engine, *records: Records | None) -> None:
             "is reached by name reads its files itself: run on the TPU VM with `tpu`=local, or use "
             "files made with --masking=static"
         )
-
-
-def _make_reading_set(
-    options: PretrainingOptions,
-    config: AlbertConfig,
-    engine: Engine,
-    train_records: Records | None,
-    make_reading_set: ReadingSetMaker | None,
-) -> Records:
-    """Return the examples of `eval_reading_set`, made in the way of the training data."""
-    if make_reading_set is None:
-        raise InputError("`eval_reading_set`: only run_pretraining.py makes examples of it")
-    if train_records is not None:
-        manifests = train_records.manifests_by_name
-    else:
-        manifests = find_adjacent_files(options.output_dir).data
-    if not manifests and options.input_file:
-        manifests = find_manifests(record_files(options.input_file, "input_file"))
-    made = engine.workers.from_chief(lambda: make_reading_set(options, manifests))
-    return Records.find(engine, options, "eval_reading_set", config, [made])
 
 
 @contextlib.contextmanager

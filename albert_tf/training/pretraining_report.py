@@ -67,8 +67,7 @@ def write_report(
     if held_out is not None and adjacent.vocabulary:
         tokenizer = load_tokenizer(adjacent.vocabulary, None, [adjacent])
     baselines = _baselines(task, held_out, tokenizer) if results else {}
-    is_held_out = options.eval_input_file or options.eval_reading_set
-    text = "held-out text" if is_held_out else "the training files"
+    text = "held-out text" if options.eval_input_file else "the training files"
     name, headlines = "masked_lm_accuracy", []
     if name in results:
         interval, method = _interval(results, name)

@@ -66,20 +66,15 @@ class Records(NamedTuple):
 
     @classmethod
     def find(
-        cls,
-        engine: Engine,
-        options: PretrainingOptions,
-        argument: str,
-        config: AlbertConfig,
-        made: Sequence[str] = (),
+        cls, engine: Engine, options: PretrainingOptions, argument: str, config: AlbertConfig
     ) -> Records:
-        """Return the files of an option, or those that were made for it.
+        """Return the files of an option.
 
         Raises:
             InputError: If they, or their manifests, do not fit the options or the model.
         """
         with engine.workers.synchronized():
-            files = list(made) or record_files(getattr(options, argument), argument)
+            files = record_files(getattr(options, argument), argument)
             length, predictions = options.max_seq_length, options.max_predictions_per_seq
             manifests = find_manifests(files)
             check_manifests(manifests, length, predictions, config.vocab_size)
@@ -154,8 +149,7 @@ class Records(NamedTuple):
 
     def evaluation_data(self, options: PretrainingOptions) -> str:
         """Return the content of `evaluation_data.json`: what the results are about."""
-        names = options.eval_reading_set or self.record_index.files
-        listed = ", ".join(map(os.path.basename, names))
+        listed = ", ".join(map(os.path.basename, self.record_index.files))
         return evaluation_data([EvaluatedSet("", listed, self.evaluated(options))])
 
     def evaluated(self, options: PretrainingOptions) -> int:

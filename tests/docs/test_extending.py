@@ -129,7 +129,7 @@ ATTENTION = """
 """
 
 TRAINING = """
-    from data_prep.pretrain import main
+    from albert_tf.cli.pretrain import main
     main()
 """
 

@@ -78,7 +78,7 @@ _TASK_KINDS = {
 _MODULES = {
     "convert_checkpoint.py": "albert_tf.cli.convert",
     "export_saved_model.py": "albert_tf.cli.export",
-    "run_pretraining.py": "data_prep.pretrain",
+    "run_pretraining.py": "albert_tf.cli.pretrain",
 }
 
 

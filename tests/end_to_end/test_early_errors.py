@@ -54,7 +54,7 @@ CASES = [
 # Starts each command in a copy of one process, for Python takes longer to start than they take.
 COMMANDS = """
 import json, os, runpy, sys
-import albert_tf.finetuning.command, data_prep.pretrain
+import albert_tf.finetuning.command, albert_tf.cli.pretrain
 
 for number, words in enumerate(json.load(sys.stdin)):
     if not (process := os.fork()):

@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 import shutil
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from albert_tf.cli.pretrain import run
 from albert_tf.errors import InputError
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from data_prep.pretrain import run
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of
 
 pytestmark = pytest.mark.integration
 
@@ -92,67 +93,37 @@ def test_all_checkpoints_of_a_folder_without_a_good_one(project, pretrained, opt
     assert not (folder / "eval_results.txt").exists()
 
 
-@pytest.fixture
-def squad(project, tmp_path) -> str:
-    """Return the held-out text as a SQuAD file."""
+def test_passages_are_evaluated_by_two_commands_and_with_other_files(
+    project, pretrained, options, tmp_path
+):
+    """Section 4.2.1 of the ALBERT paper: on the passages of SQuAD, made like the training data."""
     texts = (project.folder / "eval.txt").read_text().split("\n\n")
     contexts = [{"context": text.replace("\n", " ")} for text in texts]
-    path = tmp_path / "squad.json"
-    path.write_text(json.dumps({"data": [{"title": "Topics", "paragraphs": contexts}]}))
-    return str(path)
-
-
-@pytest.mark.slow
-def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_path, capsys):
-    folder = tmp_path / "out"
-    options = dataclasses.replace(options, eval_reading_set=(squad,))
-    training = dataclasses.replace(options, do_train=True, eval_every_steps=3)
-    run(training)
-    (made,) = folder.glob("reading_set-*")
-    rows = rows_of(folder / "evaluations.jsonl")
-    results = results_of(folder)
-    assert [row.pop("step") for row in rows] == [3, 6]
-    assert rows[-1] == pytest.approx({name: results[name] for name in rows[-1]}, rel=1e-6)
-    # As from files that were named: they are examples like any other.
-    by_hand = dataclasses.replace(
-        options, eval_reading_set=(), eval_input_file=(str(made / "examples.tfrecord"),)
+    squad, text, records = (tmp_path / name for name in ("squad.json", "a.txt", "a.tfrecord"))
+    squad.write_text(json.dumps({"data": [{"title": "Topics", "paragraphs": contexts}]}))
+    call(
+        "data_prep.extract_corpus",
+        *("--format=reading_sets", f"--input_file={squad}", f"--output_file={text}"),
     )
-    pretrain(by_hand)
-    assert results_of(folder) == pytest.approx(results, rel=1e-6)
-    # Evaluation alone knows from the folder how the training data was made.
-    (folder / "eval_results.txt").unlink()
-    written = (made / "examples.tfrecord").stat().st_mtime_ns
-    run(dataclasses.replace(options, input_file=()))
-    assert results_of(folder) == pytest.approx(results, rel=1e-6)
-    assert (made / "examples.tfrecord").stat().st_mtime_ns == written
-    assert list(folder.glob("reading_set-*")) == [made]
-    with pytest.raises(InputError, match=r"`ngram`=2: the training data was created with 3"):
-        run(dataclasses.replace(options, ngram=2))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"eval_input_file": ("a.tfrecord",)},
-            "`eval_reading_set`: cannot be combined with `eval_input_file`",
-        ),
-        ({"eval_reading_set": (), "ngram": 3}, "`ngram`=3: is for `eval_reading_set`"),
-        ({"eval_reading_set": (), "do_lower_case": False}, "`do_lower_case`=False: is for"),
-        ({}, "contains no trained model"),
-        ({"eval_reading_set": ("nowhere",), "do_train": True}, "`eval_reading_set`: no file match"),
-        (
-            {"do_train": True, "spm_model_file": "x"},
-            "`spm_model_file`=x: the file of the vocabulary does not exist",
-        ),
-    ],
-)
-def test_bad_input_is_named_and_leaves_nothing(options, squad, changes, message, tmp_path):
-    options = dataclasses.replace(options, **{"eval_reading_set": (squad,), **changes})
-    with pytest.raises(InputError, match=message) as error:
-        run(options)
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "out").exists()
+    call(
+        "data_prep.create_pretraining_data",
+        *(f"--input_file={text}", f"--output_file={records}", f"--spm_model_file={project.model}"),
+        *(f"--max_seq_length={LENGTH}", f"--max_predictions_per_seq={PREDICTIONS}"),
+        "--dupe_factor=1",
+    )
+    folder = shutil.copytree(pretrained, tmp_path / "out")
+    results = []
+    for files in ((str(project.eval),), (str(records),), (str(project.eval), str(records))):
+        run(dataclasses.replace(options, eval_input_file=files, max_eval_steps=0))
+        results.append(results_of(folder))
+        (evaluated,) = json.loads((folder / "evaluation_data.json").read_text())
+        assert evaluated["files"] == ", ".join(map(os.path.basename, files))
+    *alone, both = results
+    weight = "masked_lm_weight"
+    assert both[weight] == sum(each[weight] for each in alone)
+    assert both["masked_lm_loss"] == pytest.approx(
+        sum(each["masked_lm_loss"] * each[weight] for each in alone) / both[weight], rel=1e-5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -231,17 +202,3 @@ def test_next_sentences_are_called_so(project, options, next_sentences, tmp_path
         order = results_of(folder)
         assert "sentence_order_accuracy" in order
         assert "next_sentence_accuracy" not in order
-
-
-@pytest.mark.slow
-def test_examples_of_text_have_the_pairs_of_the_training_data(
-    options, next_sentences, squad, tmp_path
-):
-    train, _ = next_sentences
-    options = dataclasses.replace(
-        options, input_file=(train,), eval_reading_set=(squad,), do_train=True, num_train_steps=1
-    )
-    run(options)
-    assert "next_sentence_accuracy" in results_of(tmp_path / "out")
-    (made,) = (tmp_path / "out").glob("reading_set-*/examples.manifest.json")
-    assert json.loads(made.read_text())["settings"]["pair_objective"] == "nsp"

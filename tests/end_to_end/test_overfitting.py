@@ -7,8 +7,8 @@ import json
 import pytest
 import tensorflow as tf
 
+from albert_tf.cli import pretrain
 from albert_tf.training.options import PretrainingOptions
-from data_prep import pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
 pytestmark = pytest.mark.integration
