@@ -54,8 +54,12 @@ def large(
         books = os.path.join(folder, "books")
         os.makedirs(books)
         text = os.path.join(folder, "package_docs.txt")
-        _run("extract_corpus", "--format=package_docs", f"--max_megabytes={MEGABYTES}",
-             f"--output_file={text}")  # fmt: skip
+        run_quietly([
+            sys.executable, "-m", "examples.demo.package_docs", f"--output_dir={folder}/docs",
+            f"--package_list={_ROOT}/configs/demo/packages.txt",
+        ])  # fmt: skip
+        _run("extract_corpus", "--format=table", f"--input_file={folder}/docs",
+             "--unique_paragraphs", f"--max_megabytes={MEGABYTES}", f"--output_file={text}")  # fmt: skip
         with open(text, encoding="utf-8") as file:
             documents = file.read().split("\n\n")
         # As books, which stages and commands read; paragraphs of one line are as good as any.

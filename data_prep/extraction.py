@@ -69,9 +69,8 @@ class _ExtractedUnit(NamedTuple):
     """The content of a unit.
 
     Attributes:
-        output: what to write, for most formats.
-        documents: documents and their paragraphs, for formats where all units together decide what
-            is written.
+        output: what to write.
+        documents: instead, documents and their paragraphs, of which new ones are written.
         weight: weight of the source.
         counts: what was read.
     """
@@ -115,8 +114,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     by_name = dict(zip(("output_file", "eval_output_file"), outputs, strict=False))
     written = {name: [path, sources_file(path)] for name, path in by_name.items()}
     written["output_file"].append(summary_file(options.output_file))
-    read = {"package_list": [options.package_list], "templates": [options.templates]}
-    files.check_outputs(written, {argument: inputs, **read})
+    files.check_outputs(written, {argument: inputs, "templates": [options.templates]})
     for name, path in by_name.items():
         twin = path.removesuffix(".txt") if path.endswith(".txt") else f"{path}.txt"
         if files.exists(twin) and not files.is_folder(twin):
@@ -130,9 +128,9 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         outputs,
         options.work_dir,
         fingerprint(options, inputs, own_templates),
-        resumable=not any(format.unique_paragraphs for format in formats)
-        and not options.max_megabytes,
+        resumable=not options.max_megabytes,
         has_store=bool(options.near_duplicates),
+        unique_paragraphs=options.unique_paragraphs,
     )
     values = vars(options) | {
         "bad_files": [],
@@ -195,7 +193,6 @@ class _Extraction:
                 "splits paragraphs into sentences)"
             )
         self._start = start - work.state.get("seconds", 0)
-        self._seen: set[bytes] = set()
         self._left_out_bytes = 0
 
     def write_all(self) -> None:
@@ -205,9 +202,6 @@ class _Extraction:
             InputError: If there is no text for an output.
         """
         options, work = self._job.options, self._work
-        # Formats without input files do not know the amount of text in advance.
-        is_size_known = all(source.patterns for source in self._job.sources)
-        input_bytes = self._input_bytes if is_size_known else None
         work.open()
         units_done = work.state.get("units", 0)
         with contextlib.ExitStack() as stack:
@@ -217,11 +211,12 @@ class _Extraction:
                     DocumentSample(options.max_megabytes, options.random_seed, work.folder)
                 )
             workers = stack.enter_context(
-                start_workers(options, input_bytes, _prepare, (self._job,))
+                start_workers(options, self._input_bytes, _prepare, (self._job,))
             )
-            total = None if input_bytes is None else input_bytes / 1e6
             before = self._counts.input_bytes / 1e6
-            progress = stack.enter_context(ThroughputLine("read", "MB", total, before))
+            progress = stack.enter_context(
+                ThroughputLine("read", "MB", self._input_bytes / 1e6, before)
+            )
             write = sample.add if sample else work.write
             collect = work.store.add if work.store else write
             tasks = itertools.islice(_tasks(self._job), units_done, None)
@@ -233,9 +228,10 @@ class _Extraction:
                         collect(document)
                     if not sample:
                         work.save(self._state(units_done))
-                done = self._counts.input_bytes if is_size_known else self._counts.characters
                 documents = (work.store or work.outputs[0]).written["documents"]
-                progress.update(done / 1e6, f"{documents:,} documents" if documents else "")
+                progress.update(
+                    self._counts.input_bytes / 1e6, f"{documents:,} documents" if documents else ""
+                )
             if bad_files := self._job.reader_options.bad_files:
                 self._counts.left_out["files that cannot be read"] = len(bad_files)
             with work.writing():
@@ -255,14 +251,14 @@ class _Extraction:
     def _output_of(self, extracted: _ExtractedUnit) -> Iterator[OutputDocument]:
         yield from extracted.output
         for document, paragraphs in extracted.documents:
-            new = []
-            for paragraph in paragraphs:
-                if paragraph.key in self._seen:
-                    self._counts.repeated_characters += paragraph.characters
-                else:
-                    self._seen.add(paragraph.key)
-                    new.append(paragraph)
+            new = filter(self._is_new, paragraphs)
             yield from make_output_documents(document, new, extracted.weight, self._job.options)
+
+    def _is_new(self, paragraph: Paragraph) -> bool:
+        assert self._work.seen
+        is_new = self._work.seen.add(paragraph.key)
+        self._counts.repeated_characters += 0 if is_new else paragraph.characters
+        return is_new
 
     def _write_distinct(
         self, store: DocumentStore, write: Callable[[OutputDocument], None]
@@ -342,7 +338,7 @@ def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
             counts.left_out["documents in other languages"] += 1
             continue
         paragraphs = split_paragraphs(document, options.language, format.has_sentences, counts)
-        if format.unique_paragraphs:
+        if options.unique_paragraphs:
             documents.append((document._replace(paragraphs=[]), list(paragraphs)))
         else:
             output += make_output_documents(document, paragraphs, source.weight, options)
@@ -368,7 +364,7 @@ def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
             f"`max_megabytes`={options.max_megabytes}: no document fits; raise it, or split long "
             "documents with `max_document_sentences`"
         )
-    inputs = ", ".join(options.input_file or options.source) or "the packages"
+    inputs = ", ".join(options.input_file or options.source)
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in counts.left_out.items())
     return (
         f"`{'source' if options.source else 'input_file'}`: no text found in {inputs}"

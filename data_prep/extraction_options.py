@@ -10,7 +10,6 @@ from data_prep.bad_files import SKIP_BAD_FILES_HELP
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP
 
-_WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not row.needs_input)
 _WIKIPEDIA, _TABLE = ("format", "wikipedia"), ("format", "table")
 
 
@@ -26,7 +25,7 @@ class ExtractionOptions(WithPaths):
         common=True,
     )
     input_file: tuple[str, ...] = option(
-        (), f"Files, globs or folders, separated by commas. Not for {_WITHOUT_INPUT}.", common=True
+        (), "Files, globs or folders, separated by commas.", common=True
     )
     source: tuple[str, ...] = option(
         (),
@@ -60,13 +59,6 @@ class ExtractionOptions(WithPaths):
         minimum=0,
         needs=("format", "text", "table"),
     )
-    package_list: str | None = option(
-        None,
-        "package_docs: text file with the names of the packages to read, one per line, python "
-        "for the standard library; default: all installed packages.",
-        path="any",
-        needs=("format", "package_docs"),
-    )
     skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP, group="Data")
     eval_output_file: str | None = option(
         None, "Text file for held-out documents.", group="Output", common=True, path="file"
@@ -90,6 +82,11 @@ class ExtractionOptions(WithPaths):
         "Split longer documents into several, between paragraphs; 0: never.",
         minimum=0,
         group="Text",
+    )
+    unique_paragraphs: bool = option(
+        False,
+        "Leave out paragraphs, in --format=text lines, that occurred before, in any document.",
+        common=True,
     )
     near_duplicates: float = option(
         0,

@@ -15,6 +15,7 @@ from data_prep.text_units import stripped
 
 # A longer sentence is binary data or a table, and later stages could not use it.
 MAX_SENTENCE_CHARACTERS = 1_000_000
+KEY_BYTES = 12  # of a hash, by which no two of a billion paragraphs are taken for the same
 _IDEOGRAPHS = re.compile(f"[{IDEOGRAPHS}]{{2,}}")
 
 
@@ -48,7 +49,7 @@ class Paragraph(NamedTuple):
     """A paragraph in sentences.
 
     Attributes:
-        key: hash of its text.
+        key: hash of its sentences.
         characters: length of its text.
         sentences: its sentences.
     """
@@ -74,8 +75,10 @@ def split_paragraphs(
         sentences = [sentence for sentence in found if len(sentence) <= MAX_SENTENCE_CHARACTERS]
         if dropped := len(found) - len(sentences):
             counts.left_out["sentences longer than a million characters"] += dropped
-        key = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).digest()
-        yield Paragraph(key, len(text), list(filter(stripped, sentences)))
+        key = hashlib.blake2b(
+            "\n".join(sentences).encode("utf-8", "replace"), digest_size=KEY_BYTES
+        )
+        yield Paragraph(key.digest(), len(text), list(filter(stripped, sentences)))
 
 
 def _one_line(text: str) -> str:

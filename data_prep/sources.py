@@ -37,8 +37,7 @@ def parse_sources(options: ExtractionOptions) -> tuple[Source, ...]:
     """Return the sources that the options name, with `format` and `input_file` or with `source`.
 
     Raises:
-        InputError: If neither or both ways are used, a format does not exist, or files are missing
-            for a format that needs them or given for one that does not.
+        InputError: If neither or both ways are used, a format does not exist, or files are missing.
     """
     if bool(options.format) == bool(options.source):
         raise InputError(
@@ -59,11 +58,8 @@ def parse_sources(options: ExtractionOptions) -> tuple[Source, ...]:
             raise InputError(
                 f"`{names_format}`={source.format}: must be one of {', '.join(CORPUS_FORMATS)}"
             )
-        needs_input = CORPUS_FORMATS[source.format].needs_input
-        if needs_input and not source.patterns:
+        if not source.patterns:
             raise InputError(f"`{names_files}`: {source.format} needs files, globs or folders")
-        if not needs_input and source.patterns:
-            raise InputError(f"`{names_files}`: {source.format} takes no files")
     return sources
 
 
@@ -71,14 +67,14 @@ def _parse_source(text: str) -> Source:
     """Parse `table:gs://bucket/x.parquet@0.5`."""
     format, _, pattern = text.strip().partition(":")
     weight = 1.0
-    before, separator, after = (pattern or format).rpartition("@")
+    before, separator, after = pattern.rpartition("@")
     if separator:
         try:
             weight = float(after)
         except ValueError:
             before = ""  # the file name contains an @
     if separator and before:
-        format, pattern = (format, before) if pattern else (before, "")
+        pattern = before
     if not 0 < weight < 1000:
         raise InputError(
             f"`source`={text}: the weight must be between 0 and 1000 (exclusive); 0.5 keeps half "

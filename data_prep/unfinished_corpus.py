@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from albert_tf import files
 from data_prep.appended_files import AppendedFiles
 from data_prep.hidden_folder import claim, hidden_folder, seal, unseal
-from data_prep.output_documents import OutputDocument
+from data_prep.output_documents import KEY_BYTES, OutputDocument
 from data_prep.work_folder import move
 
 if TYPE_CHECKING:
@@ -68,6 +68,31 @@ def sources_file(path: str) -> str:
     return path.removesuffix(".txt") + ".sources.tsv"
 
 
+class SeenParagraphs(AppendedFiles):
+    """The keys of the paragraphs so far: in memory, and in a file for a run that resumes.
+
+    Args:
+        folder: folder of the file.
+    """
+
+    def __init__(self, folder: str):
+        paths = [os.path.join(folder, "paragraphs")]
+        super().__init__(paths, paths, ())
+        self._keys: set[bytes] = set()
+
+    def open(self) -> None:
+        super().open()
+        with open(self.partial[0], "rb") as file:
+            self._keys = set(iter(lambda: file.read(KEY_BYTES), b""))
+
+    def add(self, key: bytes) -> bool:
+        """Return whether a key is new, and keep it."""
+        if is_new := key not in self._keys:
+            self._keys.add(key)
+            self.append(key)
+        return is_new
+
+
 class UnfinishedCorpus:
     """The hidden folder of an extraction, locked by this process.
 
@@ -77,6 +102,7 @@ class UnfinishedCorpus:
         fingerprint: identifies the run. The unfinished work of another run is removed.
         resumable: whether an interrupted run can resume.
         has_store: whether documents are stored before they are written.
+        unique_paragraphs: whether paragraphs that occurred before are left out.
 
     Raises:
         InputError: If another process is using the folder, or if it cannot be created.
@@ -85,6 +111,7 @@ class UnfinishedCorpus:
         folder: the hidden folder.
         outputs: the files in it.
         store: the stored documents, if any are.
+        seen: the paragraphs so far, if they are to be unique.
         state: the last line of the journal; {} at the start.
     """
 
@@ -95,6 +122,7 @@ class UnfinishedCorpus:
         fingerprint: str,
         resumable: bool,
         has_store: bool = False,
+        unique_paragraphs: bool = False,
     ):
         self.folder = hidden_folder(paths[0], work_dir)
         self._journal_file = os.path.join(self.folder, "journal")
@@ -107,6 +135,8 @@ class UnfinishedCorpus:
 
             self.store = DocumentStore(self.folder)
             self._appended.append(self.store)
+        self.seen = SeenParagraphs(self.folder) if unique_paragraphs else None
+        self._appended += [self.seen] if self.seen else []
         self.state: dict[str, Any] = {}
         self._resumable = resumable
         self._lock: int | None

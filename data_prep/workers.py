@@ -37,7 +37,7 @@ class WorkerOptions(Protocol):
 
 def start_workers(
     options: WorkerOptions,
-    input_bytes: int | None,
+    input_bytes: int,
     initializer: Callable[..., None],
     initargs: tuple[Any, ...],
 ) -> AnyWorkers:
@@ -45,7 +45,7 @@ def start_workers(
 
     Args:
         options: the options.
-        input_bytes: size of the input, if known; a small input gets fewer processes.
+        input_bytes: size of the input; a small input gets fewer processes.
         initializer: called first in every worker process, to set up what its calls share.
         initargs: arguments of `initializer`.
 

@@ -139,7 +139,6 @@ class ReaderOptions:
     text_column: str = "text"
     title_column: str | None = None
     document_sentences: int = 0
-    package_list: str | None = None
     templates: str = ""
     skip_bad_files: bool = False
     bad_files: list[str] = dataclasses.field(default_factory=list)
@@ -166,18 +165,14 @@ class CorpusFormat(NamedTuple):
             the first unit where possible.
         documents: `documents(unit, options, counts)` yields the documents of a unit and adds what
             it reads to `counts`.
-        needs_input: whether the format reads `input_file` at all.
         has_sentences: whether every paragraph already is a sentence.
-        unique_paragraphs: whether paragraphs that occurred before, in any unit, are left out.
         ending: ending or endings of the files that are read when a folder is named; "" if `units`
             takes folders itself.
     """
 
     units: Callable[[Sequence[str], ReaderOptions], Iterator[Any]]
     documents: Callable[[Any, ReaderOptions, Counts], Iterator[Document]]
-    needs_input: bool = True
     has_sentences: bool = False
-    unique_paragraphs: bool = False
     ending: str | tuple[str, ...] = ""
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from data_prep.corpora import (
     books,
-    package_docs,
     reading_sets,
     table,
     text,
@@ -39,8 +38,5 @@ CORPUS_FORMATS: dict[str, CorpusFormat] = {
     "table": CorpusFormat(table.units, table.documents, ending=table.ENDINGS),
     "reading_sets": CorpusFormat(
         reading_sets.units, reading_sets.documents, ending=reading_sets.ENDINGS
-    ),
-    "package_docs": CorpusFormat(
-        package_docs.units, package_docs.documents, needs_input=False, unique_paragraphs=True
     ),
 }

@@ -19,7 +19,7 @@ from albert_tf.children import child, stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, remove, write_text
 from albert_tf.options import command, option
-from examples.demo.stages import STAGES
+from examples.demo.stages import DOCS, STAGES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +35,12 @@ def run(options: DemoOptions) -> None:
     if options.corpus and not os.path.isdir(options.corpus):
         raise InputError(f"`corpus`={options.corpus}: no such folder of .txt files")
     corpus = os.path.abspath(options.corpus) if options.corpus else "package_docs"
+    stages = [stage for stage in STAGES if not (options.corpus and stage is DOCS)]
     state = State.open(options.output_dir, corpus)
     start = time.monotonic()
     key = ""
-    for number, stage in enumerate(STAGES, start=1):
-        print(f"\n[{number}/{len(STAGES)}] {stage.title}")
+    for number, stage in enumerate(stages, start=1):
+        print(f"\n[{number}/{len(stages)}] {stage.title}")
         print(f"      {stage.purpose}")
         commands = [_command(words, options) for words in stage.commands]
         key = _key(key, commands)
@@ -105,10 +106,9 @@ class State:
 
 def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
     """Return the words of a command line, with folders filled in."""
-    filled = [word.format(out=options.output_dir) for word in words]
-    if options.corpus and "data_prep.extract_corpus" in filled:
-        filled += ["--format=books", f"--input_file={options.corpus}"]
-    return filled
+    folder = options.output_dir
+    source = f"books:{options.corpus}" if options.corpus else f"table:{folder}/docs"
+    return [word.format(out=folder, source=source) for word in words]
 
 
 def _key(before: str, commands: list[list[str]]) -> str:

@@ -11,7 +11,8 @@ class Stage(NamedTuple):
     Attributes:
         name: key in `stages.json`.
         title, purpose: heading, and what the stage does.
-        commands: words after `python`; `{out}` is replaced by the folder of the demo.
+        commands: words after `python`; `{out}` is replaced by the folder of the demo, `{source}`
+            by the text.
         made: the files it writes to that folder.
         resumes: whether its commands resume after an interruption.
     """
@@ -41,7 +42,22 @@ _CLASSIFY = (
     "--eval_file={out}/passages/eval.tsv",
 )
 
+DOCS = Stage(
+    "docs",
+    "Text",
+    "Collects the docstrings of installed packages, a table for each.",
+    (
+        (
+            "-m",
+            "examples.demo.package_docs",
+            "--package_list=configs/demo/packages.txt",
+            "--output_dir={out}/docs",
+        ),
+    ),
+    ("docs",),
+)
 STAGES = (
+    DOCS,
     Stage(
         "corpus",
         "Corpus",
@@ -51,7 +67,7 @@ STAGES = (
                 "-m",
                 "data_prep.extract_corpus",
                 _flags("extract_corpus"),
-                "--package_list=configs/demo/packages.txt",
+                "--source={source}",
                 "--output_file={out}/corpus/train.txt",
                 "--eval_output_file={out}/corpus/eval.txt",
             ),

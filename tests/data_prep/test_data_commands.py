@@ -86,7 +86,7 @@ def test_from_text_to_records(corpus, tmp_path):
     "arguments",
     [
         ["extract_corpus", "--format=books", "--input_file=none/*.txt", "--output_file={}/o.txt"],
-        ["extract_corpus", "--format=package_docs", "--output_file=/proc/none/o.txt"],
+        ["extract_corpus", "--format=text", f"--input_file={__file__}", "--output_file=/proc/o/o"],
         ["train_vocabulary", "--input_file=none.txt", "--output_prefix={}/o"],
         ["create_pretraining_data", "--input_file=none.txt", "--output_file={}/o",
          "--spm_model_file=none.model"],

@@ -222,7 +222,6 @@ def test_parts_of_a_document_are_held_out_together_or_one_by_one(parts, tmp_path
     [
         ({"format": "pdf"}, "`format`=pdf: must be one of wikipedia, books, text"),
         ({"input_file": ()}, "`input_file`: text needs files"),
-        ({"format": "package_docs"}, "`input_file`: package_docs takes no files"),
         ({"input_file": ("none-*.txt",)}, "`input_file`: no file matches 'none-"),
         ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "`eval_fraction`=1.5"),
         ({"output_file": "c.txt.gz"}, "`output_file`=c.txt.gz: would not be compressed"),

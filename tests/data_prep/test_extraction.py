@@ -82,7 +82,9 @@ def documents(path: str) -> list[str]:
 
 
 @pytest.mark.integration
-def test_the_number_of_processes_changes_nothing(options, monkeypatch):
+@pytest.mark.parametrize("unique", [False, True])
+def test_the_number_of_processes_changes_nothing(options, monkeypatch, unique):
+    options = dataclasses.replace(options, unique_paragraphs=unique)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     # Large enough for units that other processes cut in the same way.
     monkeypatch.setattr(text, "_UNIT_BYTES", 4_000_000)
@@ -123,6 +125,48 @@ def test_fractions_of_weights(inputs, tmp_path):
     assert 70 < counts[3] < 130
 
 
+@pytest.mark.parametrize("format", ["text", "books", "wikitext", "table", "wikipedia"])
+def test_of_equal_paragraphs_the_first_is_written(tmp_path, monkeypatch, format):
+    monkeypatch.setattr(text, "_UNIT_BYTES", 1)  # units of a document
+    gap = "\n" if format in ("text", "table") else "\n\n"
+    texts = {
+        "a": ["One.", "Two. A b."],
+        "b": ["One.", "Three."],
+        "c": ["Two.", "Two. A b.", "One."],
+    }
+    for name, paragraphs in texts.items():
+        content = gap.join(paragraphs)
+        if format == "table":
+            content = json.dumps({"text": content})
+        elif format == "wikitext":
+            content = f" = {name} = \n{content}"
+        elif format == "wikipedia":
+            content = dump([page(name, content)]).decode()
+        (tmp_path / f"{name}.{'jsonl' if format == 'table' else 'txt'}").write_text(content)
+    options = ExtractionOptions(
+        format=format,
+        input_file=(f"{tmp_path}/[abc].*",),
+        output_file=str(tmp_path / "out" / "o.txt"),
+        unique_paragraphs=True,
+        num_processes=1,
+    )
+    summary = extract(options)
+    second = "Two. A b." if format == "text" else "Two.\nA b."  # a line is a sentence there
+    assert documents(options.output_file) == [f"One.\n{second}", "Three.", "Two."]
+    assert summary["repeated_characters"] == len("One.Two. A b.One.")
+    # What is in no document that is written is not repeated.
+    (weighted,) = extract(
+        dataclasses.replace(
+            options,
+            format=None,
+            input_file=(),
+            source=tuple(f"{format}:{tmp_path}/{n}.*@{w}" for n, w in (("a", 0.001), ("c", 2))),
+        )
+    )["outputs"].values()
+    assert weighted["documents"] == 2
+    assert documents(options.output_file) == [f"Two.\n{second}\nOne."] * 2
+
+
 def test_an_ideograph_counts_as_a_word(tmp_path):
     (tmp_path / "in.txt").write_text("我们在使用 ab 模型。\nzwölf é\n", "utf-8")
     output = str(tmp_path / "out.txt")
@@ -151,8 +195,11 @@ def test_the_summary_describes_input_and_output(options, inputs, capsys):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("after", "torn"), [(0, False), (7, True)])
-def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, after, torn):
+@pytest.mark.parametrize(
+    ("after", "torn", "unique"), [(0, False, False), (7, True, False), (9, True, True)]
+)
+def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, after, torn, unique):
+    options = dataclasses.replace(options, unique_paragraphs=unique)
     extract_corpus.run(options)
     expected = contents(options)
     other = dataclasses.replace(
@@ -165,8 +212,8 @@ def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, afte
 
     def save_or_die(self, state):
         if len(saved) == after:
-            for output in self.outputs:
-                output.flushed()  # what was written beyond the last line of the journal
+            for appended in self._appended:
+                appended.flushed()  # what was written beyond the last line of the journal
             if torn and self.state:
                 self._journal.write('{"units": 99, "sizes": [[1, ')
                 self._journal.flush()
@@ -434,7 +481,6 @@ def test_damaged_input_is_a_warning(inputs, tmp_path):
         ({"source": ("pdf:a.pdf",)}, "`source`=pdf: must be one of wikipedia, books"),
         ({"source": ("books",)}, "`source`: books needs files"),
         ({"source": ("books:",)}, "`source`: books needs files"),
-        ({"source": ("package_docs:a",)}, "`source`: package_docs takes no files"),
         ({"source": ("books:none.txt@2",)}, "`source`: no file matches 'none.txt'"),
         ({"source": ("books:a@b.txt",)}, "`source`: no file matches 'a@b.txt'"),
         ({"source": ("books:a.txt@0",)}, "`source`=books:a.txt@0: the weight"),

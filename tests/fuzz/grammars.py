@@ -112,12 +112,6 @@ def _csv(text: str) -> bytes:
     return f'title,text\nt,"{quoted}"\n'.encode()
 
 
-def _docstring(text: str) -> bytes:
-    prefix = "This is the text of a module that has to be read as it is. "
-    escaped = json.dumps(prefix + text)[1:-1]
-    return f'"""{escaped}"""\n'.encode()
-
-
 class Grammar(NamedTuple):
     """Files of a format.
 
@@ -153,7 +147,6 @@ GRAMMARS = {
     "tsv": Grammar(
         "a.tsv", _encoded(lines, lambda text: b"text\n" + text.encode()), "table", False
     ),
-    "docstrings": Grammar("a.py", _encoded(halves | st.just("\n\n"), _docstring), "package_docs"),
     "text": Grammar("a.txt", _encoded(lines), "text"),
     "books": Grammar("a.txt", _encoded(lines), "books"),
     "wikitext": Grammar(

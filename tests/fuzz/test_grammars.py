@@ -9,7 +9,6 @@ from hypothesis import given
 
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
-from data_prep.corpora.package_docs import PackageFile
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import make_output_documents, split_paragraphs
 from tests.fuzz.grammars import GRAMMARS
@@ -30,11 +29,7 @@ def test_what_a_grammar_gives_is_read(tmp_path, name):
     def read(content):
         path.write_bytes(content)
         counts = Counts()
-        if name == "docstrings":
-            units = [[PackageFile(str(path), "a", "a")]]
-        else:
-            units = format.units([str(path)], ReaderOptions())
-        for unit in units:
+        for unit in format.units([str(path)], ReaderOptions()):
             for document in format.documents(unit, ReaderOptions(), counts):
                 parts = split_paragraphs(document, "en", format.has_sentences, counts)
                 for output in make_output_documents(document, parts, 1, _OPTIONS):
