@@ -59,7 +59,8 @@ def large(
             f"--package_list={_ROOT}/configs/demo/packages.txt",
         ])  # fmt: skip
         _run("extract_corpus", "--format=table", f"--input_file={folder}/docs",
-             "--unique_paragraphs", f"--max_megabytes={MEGABYTES}", f"--output_file={text}")  # fmt: skip
+             "--unique_paragraphs", f"--max_megabytes={MEGABYTES}",
+             f"--output_file={text}")  # fmt: skip
         with open(text, encoding="utf-8") as file:
             documents = file.read().split("\n\n")
         # As books, which stages and commands read; paragraphs of one line are as good as any.

@@ -1,6 +1,6 @@
 """Writes the docstrings of installed packages, a table for each: English text without a download.
 
-    python -m examples.demo.package_docs --package_list=configs/demo/packages.txt --output_dir=docs
+python -m examples.demo.package_docs --package_list=configs/demo/packages.txt --output_dir=docs
 """
 
 from __future__ import annotations
