@@ -100,13 +100,15 @@ class WithPaths:
     """Options whose paths are normalized, from the command line as from Python.
 
     Raises:
-        InputError: If a file to write has the name of a folder.
+        InputError: If a path is empty, or a file to write has the name of a folder.
     """
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a dataclass
             kind = _path_kind(type(self), field.name)
             value = getattr(self, field.name)
+            if kind and value == "" != field.default:
+                raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
             if not kind or not value or isinstance(value, bool):
                 continue
             is_list = isinstance(value, tuple)
@@ -132,8 +134,12 @@ def seed_option(default: int, help: str, group: str = "", common: bool = False) 
     return option(default, help, group=group, common=common, minimum=0, maximum=2**31 - 1)
 
 
-def check_limits(options: Any) -> None:
+def check_limits(options: Any, given: Iterable[str] = ()) -> None:
     """Check the values of a dataclass against what its fields declare; None is valid.
+
+    Args:
+        options: the dataclass.
+        given: names of fields that were given, if only as their defaults.
 
     Raises:
         InputError: If a value is invalid, or changes nothing without another option.
@@ -142,7 +148,7 @@ def check_limits(options: Any) -> None:
         value = getattr(options, field.name)
         if value is None:
             continue
-        if value != field.default:
+        if value != field.default or field.name in given:
             _check_needs(options, field, value)
         if isinstance(value, tuple) and "" in value:
             raise InputError(f"`{field.name}`={','.join(value)}: one of the values is empty")
@@ -211,18 +217,19 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
             limits of its field.
     """
     values = {}
-    missing = []
+    missing, given = [], []
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
-        value = flag_values[flag_name(field)].value
+        flag = flag_values[flag_name(field)]
+        value = flag.value
         if value is None and is_required(field):
             missing.append(f"`{field.name}`")
-        if value == "" != field.default and _path_kind(options_class, field.name):
-            raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
         values[field.name] = tuple(value) if isinstance(value, list) else value
+        if value and flag.present:
+            given.append(field.name)
     if missing:
         raise InputError(f"{', '.join(missing)}: required; --help describes the flags")
     options = options_class(**values)
-    check_limits(options)
+    check_limits(options, given)
     return options
 
 
