@@ -225,7 +225,7 @@ class UnfinishedCorpus:
             with contextlib.suppress(OSError):  # a full disk has been reported already
                 self._journal.close()
 
-    def release(self, is_kept: bool) -> None:
+    def release(self, is_kept: bool = True) -> None:
         """Close the files, and remove them unless they are kept for a later run."""
         self.close()
         self._unlock() if is_kept else self.remove()

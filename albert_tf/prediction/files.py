@@ -150,7 +150,7 @@ def _array(name: str, values: list, schema: Any) -> Any:
     """Return a column; the types of its first values decide its type."""
     import pyarrow as pa
 
-    type_ = schema.field(name).type if schema else None
+    type_: Any = schema.field(name).type if schema else None
     if isinstance(values[0], np.ndarray) or schema and pa.types.is_fixed_size_list(type_):
         size = type_.list_size if schema else len(values[0])
         none = np.full(size, np.nan)  # pyarrow cannot read null in place of a vector

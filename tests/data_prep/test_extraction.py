@@ -382,7 +382,7 @@ def test_invalid_templates_are_reported_first(inputs, tmp_path, rows, source, me
 def command(options: ExtractionOptions, **kwargs) -> subprocess.Popen:
     flags = []
     for name, value in dataclasses.asdict(options).items():
-        if value:
+        if value != ExtractionOptions.__dataclass_fields__[name].default:
             text = ",".join(value) if isinstance(value, tuple) else value
             flags.append(f"--{name}={text}")
     return subprocess.Popen(
