@@ -245,6 +245,7 @@ def command(
     positional: str | None = None,
     original: Mapping[str, OriginalFlag] | None = None,
     keeps_memory: bool = False,
+    failed: Callable[[Exception], None] = lambda error: None,
 ) -> Callable[[], None]:
     """Return the entry point of a command, which parses the flags and call `run(options)`.
 
@@ -264,6 +265,7 @@ def command(
             options, a table of `albert_tf.original_flags`.
         keeps_memory: whether it computes with a model; see
             `albert_tf.environment.restart_with_kept_memory`.
+        failed: called with an error, after it is printed.
     """
 
     def rename(message: str) -> str:
@@ -287,22 +289,18 @@ def command(
                 restart_with_kept_memory()
             with logs_on_console(*_logging_packages(options_class), rename=rename):
                 run(options)
-        except InputError as error:
-            _print_error(f"{program}: error: {_one_line(rename(str(error)))}")
-            return 1
-        except OSError as error:
+        except (InputError, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError) and is_unread(sys.stdout):
                 raise
-            _print_error(f"{program}: error: {_one_line(_reason(error))}")
-            return 1
-        except MemoryError:
-            _print_error(f"{program}: error: out of memory")
+            _print_error(f"{program}: error: {_one_line(rename(_reason(error)))}")
+            failed(error)
             return 1
         except Stopped as stopped:
             _print_error(f"{program}: {stopped}")
             return 128 + stopped.signal
         except Unavailable as error:
             _print_error(f"{program}: {_one_line(str(error))}")
+            failed(error)
             sys.stdout.flush()
             sys.stderr.flush()
             # Threads of TensorFlow may wait for the lost process, and a normal exit for them.
@@ -310,6 +308,9 @@ def command(
         except KeyboardInterrupt:
             _print_error(f"{program}: interrupted")
             return 130
+        except Exception as error:
+            failed(error)
+            raise
         return 0
 
     def parse(arguments: list[str]) -> list[str]:
@@ -329,6 +330,7 @@ def command(
             )
         except (InputError, ReplacedFlag) as error:
             _print_error(f"{program_name()}: error: {_one_line(str(error))}")
+            failed(error)
             sys.exit(1)
 
     return cli
@@ -342,8 +344,9 @@ def _print_error(text: str) -> None:
     show(wrapped(text, sys.stderr), sys.stderr)
 
 
-def _reason(error: OSError) -> str:
-    """Return the file and the reason, without the number of an error."""
-    if error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return error.strerror or str(error)
+def _reason(error: Exception) -> str:
+    """Return what to print: of an OSError, the file and the reason without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{error.filename}: "
+        return f"{place}{error.strerror}"
+    return "out of memory" if isinstance(error, MemoryError) else str(error)

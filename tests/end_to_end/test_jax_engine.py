@@ -14,7 +14,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import call, results_of
+from tests.end_to_end.conftest import EARLY_ERRORS, call, results_of
 from tests.support.html import read_page
 from tests.support.ports import free_addresses
 
@@ -128,12 +128,12 @@ def test_the_other_engine_takes_the_weights_but_does_not_resume(project, without
 class Processes:
     """Two processes of one run, with two devices each."""
 
-    def __init__(self, start, words: tuple[str, ...], of_second: tuple[str, ...] = ()):
+    def __init__(self, start, words: tuple[str, ...], of_one: tuple[str, ...] = (), one: int = 1):
         (address,) = free_addresses(1)
         self.processes = [
             start(
                 *words,
-                *(of_second if number else ()),
+                *(of_one if number == one else ()),
                 f"--coordinator_address={address}",
                 "--num_processes=2",
                 f"--process_id={number}",
@@ -172,8 +172,22 @@ def test_damaged_data_of_one_process_ends_both(project, start, tmp_path):
     processes = Processes(start, words, (f"--input_file={tmp_path}/train.tfrecord",))
     (code, _, errors), (other, _, reason) = processes.end(seconds=60)
     assert code == other == 1, (errors, reason)
-    assert "worker 1 (process 1) failed with an error that it has printed" in errors
+    assert (
+        f"worker 1 (process 1) failed with an error that it has printed ({tmp_path}/train.tfrecord"
+        in errors
+    )
     assert f"{tmp_path}/train.tfrecord" in reason.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "flag"), EARLY_ERRORS)
+def test_an_error_before_they_meet_ends_both(project, start, tmp_path, one, flag):
+    words = project.pretrain_words(tmp_path / "out", "--do_train")
+    printed = Processes(start, words, (flag,), one).end(seconds=90)
+    assert [code for code, *_ in printed] == [1, 1], printed
+    assert f"error: {flag}" in printed[one][2].splitlines()[-1]
+    line = f"worker {one} (process {one}) failed with an error that it has printed ({flag}"
+    assert line in printed[1 - one][2]
 
 
 @pytest.mark.slow
