@@ -89,7 +89,7 @@ class _Patience:
         self._seconds = early_failures.PATIENCE if has_failed else WAIT_SECONDS
         self._who = f"worker {cluster.index} of {len(cluster.addresses)}"
         self._addresses = cluster.addresses
-        self._start, self._noted = time.monotonic(), False
+        self._start, self._noted = time.monotonic(), has_failed
 
     def check(self, missing: list[int], reason: str = "") -> None:
         """Raise WorkerLost when a worker has waited too long."""
