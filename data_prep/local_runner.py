@@ -49,8 +49,11 @@ def make_shards(plan: Plan) -> Iterator[WorkFolder]:
             the folder.
     """
     with WorkFolder.resume(plan) as work:
-        with work.kept_after_error():
+        try:
             make_files(plan, work)
+        except InputError:
+            work.remove()  # the same input would fail again
+            raise
         yield work
 
 
@@ -77,8 +80,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
         _make_runs(plan, units, workers)
         names = [unit_name(unit) for unit in range(len(plan.units))]
         counts = work.counts(names)
-        with work.kept_after_error(is_useful=False):
-            check_examples(plan, counts)
+        check_examples(plan, counts)
         runs = [run for name in names for run in work.require_record(name)["runs"]]
         written = work.counts(part_name(bucket) for bucket in made)["written_examples"]
         with ThroughputLine("wrote", "examples", counts["examples"], written) as progress:

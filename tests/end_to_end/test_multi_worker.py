@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import EARLY_ERRORS, call, results_of
+from tests.end_to_end.conftest import call, results_of
 from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
@@ -55,7 +54,7 @@ def words(project):
 class Workers:
     """Two processes of one command."""
 
-    def __init__(self, words: tuple[str, ...], of_one: tuple[str, ...] = (), one: int = 1):
+    def __init__(self, words: tuple[str, ...], of_second: tuple[str, ...] = ()):
         self.addresses = free_addresses(2)
         self.processes = []
         for index in range(2):
@@ -66,7 +65,7 @@ class Workers:
                     [
                         sys.executable,
                         *words,
-                        *(of_one if index == one else ()),
+                        *(of_second if index else ()),
                         "--strategy=multi_worker",
                     ],
                     cwd=ROOT,
@@ -116,10 +115,6 @@ def at_step(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in names}
 
 
-def checkpoints(folder: pathlib.Path) -> list[int]:
-    return [int(path.stem.rsplit("-", 1)[1]) for path in folder.glob("*.index")]
-
-
 def _filled_masks(folder: pathlib.Path) -> np.ndarray:
     lines = (folder / "filled_masks.jsonl").read_text().splitlines()
     return np.array([json.loads(line)["masked_lm_ids"] for line in lines])
@@ -144,45 +139,6 @@ def test_two_workers_train_as_one_device_does(words, tmp_path):
     assert np.mean(filled[0] == filled[1]) > 0.9, "examples keep their order"
 
 
-@pytest.mark.manual
-def test_sigterm_to_one_and_a_kill_change_nothing(words, tmp_path):
-    undisturbed = train_undisturbed(words, tmp_path / "undisturbed", LAST)
-    folder = tmp_path / "out"
-    workers = Workers(words(folder))
-    metrics = folder / "metrics.jsonl"
-    workers.send(1, signal.SIGTERM, lambda: metrics.exists() and metrics.stat().st_size)
-    (_, chief), (_, other) = workers.end(143, 143)
-    stopped = max(checkpoints(folder))
-    line = (
-        f"run_pretraining.py: Stopped at step {stopped} of {LAST} and saved "
-        f"{folder}/model.ckpt-{stopped}. Rerun the same command to resume."
-    )
-    assert chief.splitlines()[-1] == other.splitlines()[-1] == line
-    assert other.count("SIGTERM: finishing the current steps") == 1
-    assert "SIGTERM" not in chief
-
-    workers = Workers(words(folder))
-    workers.send(1, signal.SIGKILL, lambda: max(checkpoints(folder)) > stopped)
-    (output, errors), _ = workers.end(75, -9, seconds=120)
-    assert f"resuming from {folder}/model.ckpt-{stopped}\n" in output
-    assert errors.splitlines()[-1] == (
-        f"run_pretraining.py: worker 1 ({workers.addresses[1]}) has ended or does not answer; when "
-        "all have ended, rerun the same command on all of them to resume from the latest checkpoint"
-    )
-    newest = max(checkpoints(folder))
-    assert stopped < newest < LAST
-
-    (output, _), (other, _) = Workers(words(folder)).end(0, 0)
-    assert f"resuming from {folder}/model.ckpt-{newest}\n" in output
-    assert f"resuming from {folder}/model.ckpt-{newest}\n" in other
-    expected, found = at_step(undisturbed, LAST), at_step(folder, LAST)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
-    same = [(each / "evaluations.jsonl").read_text().splitlines() for each in (folder, undisturbed)]
-    assert same[0] == same[1]
-
-
 @pytest.mark.slow
 def test_another_folder_of_one_worker_ends_both(words, tmp_path):
     workers = Workers(words(tmp_path / "out"), (f"--output_dir={tmp_path}/other",))
@@ -190,18 +146,6 @@ def test_another_folder_of_one_worker_ends_both(words, tmp_path):
         line = errors.splitlines()[-1]
         assert f'--output_dir="{tmp_path}/other, another folder,"' in line
         assert f'but "{tmp_path}/out" for worker 0' in line
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("one", "flag"), EARLY_ERRORS)
-def test_an_error_before_they_meet_ends_both(words, tmp_path, one, flag):
-    workers = Workers(words(tmp_path / "out"), (flag,), one)
-    printed = workers.end(1, 1, seconds=90)
-    assert f"error: {flag}" in printed[one][1].splitlines()[-1]
-    line = (
-        f"worker {one} ({workers.addresses[one]}) failed with an error that it has printed ({flag}"
-    )
-    assert line in printed[1 - one][1].splitlines()[-1]
 
 
 def test_a_bad_tf_config_is_one_line(words, tmp_path, monkeypatch):

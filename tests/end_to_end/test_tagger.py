@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from tests.conftest import JAX_ENVIRONMENT
-from tests.end_to_end.conftest import call, results_of, run
+from tests.end_to_end.conftest import call, results_of
 from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration
@@ -119,45 +118,3 @@ def test_columns_are_learned_evaluated_and_predicted(tmp_path, monkeypatch):
         call(
             *("run_tagger.py", "--do_train", *flags, f"--train_file={tmp_path}/other.txt"),
         )
-
-
-SYLLABLES = ["ka", "lo", "mi", "ru", "te", "sa", "no", "pi", "du", "ve"]
-TEMPLATES = [
-    "mr PER left .",
-    "the city of LOC is old .",
-    "we work at ORG inc .",
-    "mr PER works at ORG inc .",
-    "mr PER lives in the city of LOC today .",
-    "it was late .",
-]
-
-
-@pytest.mark.slow
-def test_names_that_were_never_seen_are_found_by_their_context(tmp_path, monkeypatch):
-    for name, value in JAX_ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    draw = random.Random(5)
-    names = ["".join(pair) for pair in itertools.product(SYLLABLES, SYLLABLES)]
-    draw.shuffle(names)
-
-    def sentence(names):
-        for word in draw.choice(TEMPLATES).split():
-            if word not in ("PER", "LOC", "ORG"):
-                yield word, "O"
-                continue
-            yield draw.choice(names), f"B-{word}"
-            if word != "LOC" and draw.random() < 0.5:
-                yield draw.choice(names), f"I-{word}"
-
-    for name, count, own in (("train", 600, names[:50]), ("test", 100, names[50:])):
-        write_columns(tmp_path / f"{name}.txt", [list(sentence(own)) for _ in range(count)])
-    words = {word for line in TEMPLATES for word in line.split() if not word.isupper()}
-    pieces = [*sorted(words), *SYLLABLES, *(f"##{each}" for each in SYLLABLES)]
-    run(
-        *("run_tagger.py", "--do_train", "--do_eval", "--engine=jax"),
-        *write_model(tmp_path, pieces, num_hidden_layers=2),
-        *(f"--train_file={tmp_path}/train.txt", f"--eval_file={tmp_path}/test.txt"),
-        *("--max_seq_length=32", "--train_batch_size=32", "--train_step=250"),
-        *("--learning_rate=0.002", "--warmup_step=20"),
-    )
-    assert results_of(tmp_path / "out")["eval_f1"] >= 0.95
