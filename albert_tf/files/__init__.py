@@ -49,6 +49,7 @@ from albert_tf.files.tables import (
     RowReader,
     ValueText,
     column_names,
+    csv_rows,
     read_rows,
     read_tsv,
     text_of,

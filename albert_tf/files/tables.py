@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files.compression import read_lines
+from albert_tf.files.compression import check_utf8, open_decompressed, read_lines
 from albert_tf.files.json_files import parse_json
 from albert_tf.files.parquet import open_parquet, parquet_rows
+from albert_tf.files.reading import exists
 
-# Texts may be longer than the 131,072 characters that `csv` reads by default.
-csv.field_size_limit(2**31 - 1)
+# Texts may be longer than the 131,072 characters that `csv` reads by default; but a quotation mark
+# that is never closed must not have all of a file read into memory.
+csv.field_size_limit(64 << 20)
 
 
 class ValueText(str):
@@ -139,25 +142,54 @@ def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]
 
 
 def _read_csv(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    """Read comma-separated values, quoted as in RFC 4180 (fields may contain line breaks)."""
-    return _named(path, _csv_rows(path), columns)
+    return _named(path, csv_rows(path), columns)
 
 
-def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    while True:
-        first = reader.line_num + 1
+def csv_rows(
+    path: str, delimiter: str = ",", quoted: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """Stream a CSV file, quoted as in RFC 4180: fields may contain line ends.
+
+    Args:
+        path: of the file, which may be compressed.
+        delimiter: between fields.
+        quoted: whether quotation marks have a meaning.
+
+    Yields:
+        The number of the line in which a row begins, and its fields; blank lines are left out.
+
+    Raises:
+        InputError: If the file is missing, damaged, not UTF-8, or quoted incorrectly.
+    """
+    if not exists(path):
+        raise InputError(f"{path}: no such file")
+    first = 1
+    with open_decompressed(path) as file:
+        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        reader = csv.reader(
+            lines,
+            delimiter=delimiter,
+            quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+            strict=True,
+        )
         try:
-            fields = next(reader, None)
+            for fields in reader:
+                if fields:
+                    yield first, fields
+                first = reader.line_num + 1
         except csv.Error as error:
-            raise InputError(
-                f"{path}:{first}: the quotation mark that opens here is not closed correctly "
-                f"({error}); quote whole fields, and double the quotation marks inside"
-            ) from None
-        if fields is None:
-            return
-        if fields:
-            yield first, fields
+            problem = (
+                f"the quotation mark that opens here is not closed correctly ({error}); quote "
+                "whole fields, and double the quotation marks inside"
+            )
+            if "limit" in str(error):
+                problem = f"a field is longer than {csv.field_size_limit():,} characters" + (
+                    ", or its quotation mark is not closed" * quoted
+                )
+            raise InputError(f"{path}:{first}: {problem}") from None
+        except UnicodeDecodeError:
+            check_utf8(path)  # names the line
+            raise
 
 
 def _read_excel(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import codecs
 import collections
-import contextlib
-import csv
 import functools
-import io
 import itertools
 import json
 import os
@@ -26,7 +23,6 @@ from data_prep.text_units import TEXT_PER_COMPRESSED, stripped
 
 _UNIT_CHARACTERS = 2 << 20
 _MAX_LINE_BYTES = 64 << 20  # of JSON
-_BLOCK_BYTES = 8 << 20  # of a row of a CSV file
 _MAX_ROWS = 10_000  # of Parquet at once
 # JSON rows may omit an empty column; if so many rows do, the column does not exist.
 _MAX_ROWS_WITHOUT_COLUMN = 1000
@@ -84,7 +80,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit
     def check(path: str) -> None:
         type = _table_type(path)
         limit = None if files.split_compression(path)[1] else type.checked_rows
-        collections.deque(itertools.islice(_rows_of(path, options), limit), maxlen=0)
+        collections.deque(itertools.islice(type.rows(path, options), limit), maxlen=0)
 
     for path in options.readable(paths, check):
         yield from _units_of(path, options)
@@ -95,7 +91,7 @@ def _units_of(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
     is_packed = files.split_compression(path)[1] or path.endswith(".parquet")
     rows: list[Row] = []
     characters = first = group = 0
-    for row in _rows_of(path, options):
+    for row in _table_type(path).rows(path, options):
         if row != _GROUP_END:
             rows.append(row)
             characters += len((row if isinstance(row, bytes) else row and row[0]) or "")
@@ -105,12 +101,6 @@ def _units_of(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
             left, first, rows, characters = left - size, first + len(rows), [], 0
             group += row == _GROUP_END
     yield TableUnit(path, group, first, left, tuple(rows))
-
-
-def _rows_of(path: str, options: ReaderOptions) -> Iterator[Row]:
-    type = _table_type(path)
-    with _parser_errors(path):
-        yield from type.rows(path, options)
 
 
 def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
@@ -186,24 +176,6 @@ def _columns(options: ReaderOptions) -> list[str]:
     return [name for name in (options.text_column, options.title_column) if name]
 
 
-@contextlib.contextmanager
-def _parser_errors(path: str) -> Iterator[None]:
-    """Turn errors of the parsers into an `InputError` that names the file."""
-    import pyarrow
-
-    try:
-        yield
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
-        if files.is_remote(path) and type(error) is OSError:
-            raise  # not the fault of the file
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: damaged, or not the type its ending says: {reason}") from None
-
-
 def _parquet_rows(path: str, options: ReaderOptions) -> Iterator[Row]:
     from pyarrow import types
 
@@ -277,42 +249,26 @@ def _json_object(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _csv_rows(path: str, options: ReaderOptions, delimiter: str, quoted: bool) -> Iterator[Row]:
+def _csv_rows(path: str, options: ReaderOptions, **dialect: Any) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file; None for one with a wrong number of cells."""
-    csv.field_size_limit(_BLOCK_BYTES)
-    number = line = 0
-    with files.open_decompressed(path) as file:
-        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        reader = csv.reader(
-            lines,
-            delimiter=delimiter,
-            quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-            strict=True,
-        )
-        try:
-            columns = next(reader, [])
-            for name in _columns(options):
-                if name not in columns:
-                    raise _missing_column(path, name, columns, options)
-            chosen = [columns.index(name) for name in _columns(options)]
-            for row in reader:
-                number, line = number + bool(row), reader.line_num
-                if row and len(row) != len(columns):
-                    yield None
-                elif row:
-                    yield row[chosen[0]], row[chosen[1]] if chosen[1:] else None
-        except csv.Error as error:
-            raise InputError(
-                f"{path}: row {number + 1}, which begins in line {line + 1}: a row is longer than "
-                f"{_BLOCK_BYTES:,} bytes, or a quotation mark is unclosed or not doubled ({error})"
-            ) from None
+    rows = files.csv_rows(path, **dialect)
+    _, columns = next(rows, (1, []))
+    for name in _columns(options):
+        if name not in columns:
+            raise _missing_column(path, name, columns, options)
+    chosen = [columns.index(name) for name in _columns(options)]
+    for _, row in rows:
+        if len(row) != len(columns):
+            yield None
+        else:
+            yield row[chosen[0]], row[chosen[1]] if chosen[1:] else None
 
 
 TABLE_TYPES: dict[str, TableType] = {
     ".parquet": TableType(_parquet_rows, ("",), 1),
     ".jsonl": TableType(_json_rows, checked_rows=_MAX_ROWS_WITHOUT_COLUMN),
     ".json": TableType(_json_rows, checked_rows=_MAX_ROWS_WITHOUT_COLUMN),
-    ".csv": TableType(functools.partial(_csv_rows, delimiter=",", quoted=True)),
+    ".csv": TableType(_csv_rows),
     # Quotation marks have no special meaning in TSV: many tables contain unpaired ones.
     ".tsv": TableType(functools.partial(_csv_rows, delimiter="\t", quoted=False)),
 }
