@@ -100,13 +100,15 @@ class WithPaths:
     """Options whose paths are normalized, from the command line as from Python.
 
     Raises:
-        InputError: If a file to write has the name of a folder.
+        InputError: If a path is empty, or a file to write has the name of a folder.
     """
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a dataclass
             kind = _path_kind(type(self), field.name)
             value = getattr(self, field.name)
+            if kind and value == "" != field.default:
+                raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
             if not kind or not value or isinstance(value, bool):
                 continue
             is_list = isinstance(value, tuple)
@@ -132,8 +134,12 @@ def seed_option(default: int, help: str, group: str = "", common: bool = False) 
     return option(default, help, group=group, common=common, minimum=0, maximum=2**31 - 1)
 
 
-def check_limits(options: Any) -> None:
+def check_limits(options: Any, given: Iterable[str] = ()) -> None:
     """Check the values of a dataclass against what its fields declare; None is valid.
+
+    Args:
+        options: the dataclass.
+        given: names of fields that were given, if only as their defaults.
 
     Raises:
         InputError: If a value is invalid, or changes nothing without another option.
@@ -142,7 +148,7 @@ def check_limits(options: Any) -> None:
         value = getattr(options, field.name)
         if value is None:
             continue
-        if value != field.default:
+        if value != field.default or field.name in given:
             _check_needs(options, field, value)
         if isinstance(value, tuple) and "" in value:
             raise InputError(f"`{field.name}`={','.join(value)}: one of the values is empty")
@@ -211,18 +217,19 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
             limits of its field.
     """
     values = {}
-    missing = []
+    missing, given = [], []
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
-        value = flag_values[flag_name(field)].value
+        flag = flag_values[flag_name(field)]
+        value = flag.value
         if value is None and is_required(field):
             missing.append(f"`{field.name}`")
-        if value == "" != field.default and _path_kind(options_class, field.name):
-            raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
         values[field.name] = tuple(value) if isinstance(value, list) else value
+        if value and flag.present:
+            given.append(field.name)
     if missing:
         raise InputError(f"{', '.join(missing)}: required; --help describes the flags")
     options = options_class(**values)
-    check_limits(options)
+    check_limits(options, given)
     return options
 
 
@@ -238,6 +245,7 @@ def command(
     positional: str | None = None,
     original: Mapping[str, OriginalFlag] | None = None,
     keeps_memory: bool = False,
+    failed: Callable[[Exception], None] = lambda error: None,
 ) -> Callable[[], None]:
     """Return the entry point of a command, which parses the flags and call `run(options)`.
 
@@ -257,6 +265,7 @@ def command(
             options, a table of `albert_tf.original_flags`.
         keeps_memory: whether it computes with a model; see
             `albert_tf.environment.restart_with_kept_memory`.
+        failed: called with an error, after it is printed.
     """
 
     def rename(message: str) -> str:
@@ -280,22 +289,18 @@ def command(
                 restart_with_kept_memory()
             with logs_on_console(*_logging_packages(options_class), rename=rename):
                 run(options)
-        except InputError as error:
-            _print_error(f"{program}: error: {_one_line(rename(str(error)))}")
-            return 1
-        except OSError as error:
+        except (InputError, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError) and is_unread(sys.stdout):
                 raise
-            _print_error(f"{program}: error: {_one_line(_reason(error))}")
-            return 1
-        except MemoryError:
-            _print_error(f"{program}: error: out of memory")
+            _print_error(f"{program}: error: {_one_line(rename(_reason(error)))}")
+            failed(error)
             return 1
         except Stopped as stopped:
             _print_error(f"{program}: {stopped}")
             return 128 + stopped.signal
         except Unavailable as error:
             _print_error(f"{program}: {_one_line(str(error))}")
+            failed(error)
             sys.stdout.flush()
             sys.stderr.flush()
             # Threads of TensorFlow may wait for the lost process, and a normal exit for them.
@@ -303,6 +308,9 @@ def command(
         except KeyboardInterrupt:
             _print_error(f"{program}: interrupted")
             return 130
+        except Exception as error:
+            failed(error)
+            raise
         return 0
 
     def parse(arguments: list[str]) -> list[str]:
@@ -322,6 +330,7 @@ def command(
             )
         except (InputError, ReplacedFlag) as error:
             _print_error(f"{program_name()}: error: {_one_line(str(error))}")
+            failed(error)
             sys.exit(1)
 
     return cli
@@ -335,8 +344,9 @@ def _print_error(text: str) -> None:
     show(wrapped(text, sys.stderr), sys.stderr)
 
 
-def _reason(error: OSError) -> str:
-    """Return the file and the reason, without the number of an error."""
-    if error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return error.strerror or str(error)
+def _reason(error: Exception) -> str:
+    """Return what to print: of an OSError, the file and the reason without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{error.filename}: "
+        return f"{place}{error.strerror}"
+    return "out of memory" if isinstance(error, MemoryError) else str(error)

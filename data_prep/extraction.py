@@ -23,7 +23,7 @@ from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.hidden_folder import hidden_folder, tool_versions
+from data_prep.hidden_folder import hidden_folder, tool_versions, with_kept_work
 from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
     OutputDocument,
@@ -146,14 +146,11 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         if not work.state.get("done"):
             extraction.write_all()
         return extraction.finish(inputs)
-    except InputError:
-        if not work.state:  # otherwise, a later run can use what is finished
-            work.close()
-            work.remove()
-        work.release()
-        raise
-    except BaseException:
-        work.release()
+    except BaseException as error:
+        is_kept = work.is_resumable and (bool(work.state) or not isinstance(error, InputError))
+        work.release(is_kept)
+        if is_kept and isinstance(error, InputError):
+            raise with_kept_work(error) from None
         raise
 
 

@@ -143,6 +143,11 @@ def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int, boo
     return lock, False
 
 
+def with_kept_work(error: InputError) -> InputError:
+    """Return the error of an input that was found when some of the work was finished."""
+    return InputError(f"{error}; finished work is kept, for the same command on the same input")
+
+
 def _read_marker(path: str) -> str | None:
     """Return the fingerprint in a marker; None if it is not one."""
     with files.open_file(path, "rb") as file:

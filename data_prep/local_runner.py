@@ -49,11 +49,8 @@ def make_shards(plan: Plan) -> Iterator[WorkFolder]:
             the folder.
     """
     with WorkFolder.resume(plan) as work:
-        try:
+        with work.kept_after_error():
             make_files(plan, work)
-        except InputError:
-            work.remove()  # the same input would fail again
-            raise
         yield work
 
 
@@ -80,7 +77,8 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
         _make_runs(plan, units, workers)
         names = [unit_name(unit) for unit in range(len(plan.units))]
         counts = work.counts(names)
-        check_examples(plan, counts)
+        with work.kept_after_error(is_useful=False):
+            check_examples(plan, counts)
         runs = [run for name in names for run in work.require_record(name)["runs"]]
         written = work.counts(part_name(bucket) for bucket in made)["written_examples"]
         with ThroughputLine("wrote", "examples", counts["examples"], written) as progress:

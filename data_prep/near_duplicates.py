@@ -2,8 +2,9 @@
 
 The similarity of two documents is the Jaccard index of their sets of shingles: sequences of five
 tokens. A token is a word without regard to case, or a character of a script written without spaces.
-A sequence of numbers is one token, the same for all numbers; punctuation is none. A document of
-numbers or symbols rather than words is only similar to one with the same characters.
+A sequence of numbers is one token, the same for all numbers; punctuation is none, but where signs
+such as = stand alone, so do others. A document of numbers, symbols or single letters rather than
+words is only similar to one with the same characters.
 
 Workers compute a signature of each document, 128 minima of hashes of its shingles. The similarity
 of two documents is the share of the minima that agree. Documents are compared if they have a band
@@ -40,7 +41,8 @@ _CANDIDATES_MISSED = 0.01
 _MAX_COMPARED = 1000
 _ROWS_AT_ONCE = 100_000
 
-_SPACE, _PUNCTUATION, _WORD, _SYMBOL, _NUMBER, _SINGLE = range(6)  # kinds of characters
+# Kinds of characters. A sign, such as $ or +, may be a part of a word.
+_SPACE, _PUNCTUATION, _WORD, _SYMBOL, _NUMBER, _SINGLE, _SIGN = range(7)
 _NUMBER_TOKEN = 1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -75,8 +77,8 @@ def _kinds() -> np.ndarray:
             kinds[code] = _SPACE
         elif category[0] == "P":
             kinds[code] = _PUNCTUATION
-        elif category[0] == "S" and code > 0x7F:  # such as an arrow, but not a dollar
-            kinds[code] = _SYMBOL
+        elif category[0] == "S":
+            kinds[code] = _SYMBOL if code > 0x7F else _SIGN
         elif category == "Nd":
             kinds[code] = _NUMBER
         elif category[0] in "LM" and is_unspaced(chr(code)):
@@ -86,20 +88,33 @@ def _kinds() -> np.ndarray:
 
 @compiled
 def _shingle_hashes(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    others = words = 0
-    before = _SPACE
-    for code in codes:
-        kind = kinds[code]
+    others = words = signs = letters = 0
+    before, stands_alone = _SPACE, np.zeros(len(codes), np.bool_)
+    for position, code in enumerate(codes):
+        kind, after = kinds[code], position + 1
+        letters = letters + 1 if kind == _WORD else 0
+        words += kind == _SINGLE or letters == 2
         others += kind in (_NUMBER, _SYMBOL) and before != kind
-        words += kind == _SINGLE or kind == _WORD and before != _WORD
+        if kind in (_PUNCTUATION, _SIGN):
+            if before in (_PUNCTUATION, _SIGN):
+                stands_alone[position] = stands_alone[position - 1]
+            elif before == _SPACE:
+                while after < len(codes) and kinds[codes[after]] in (_PUNCTUATION, _SIGN):
+                    after += 1
+                stands_alone[position] = after == len(codes) or kinds[codes[after]] == _SPACE
+        if kind == _SIGN and before != _SIGN:
+            signs += stands_alone[position]
+        if kind == _SIGN and before != _SPACE and after < len(codes):  # as in x(y)=z
+            others += kinds[codes[after]] not in (_SPACE, _SIGN)
         before = kind
-    is_table = others >= words
+    is_table = others + signs >= words
     tokens = np.empty(len(codes) + 1, np.uint64)
     count = 0
     before = last_token = _SPACE
-    for code in codes:
+    for position, code in enumerate(codes):
         kind = kinds[code]
-        if kind == _SYMBOL or is_table and kind != _SPACE:
+        is_sign = signs and stands_alone[position] or kind in (_SYMBOL, _SIGN)
+        if is_sign or is_table and kind != _SPACE:
             kind = _WORD
         if kind == _NUMBER:
             if last_token != _NUMBER:

@@ -101,20 +101,20 @@ def make_output_documents(
     """
     document = document._replace(key=_tsv_field(document.key or document.name))
     copies = _copies(document.key, weight, options.random_seed)
-    if not copies:
+    if not (copies or options.hold_out_parts or _is_held_out(document.key, options)):
         return
     limit = options.max_document_sentences
     sentences: list[str] = []
     number = 1
     for paragraph in paragraphs:
         if limit and sentences and len(sentences) + len(paragraph.sentences) > limit:
-            yield _output_document(document, f"#{number}", sentences, copies, options)
+            yield from _output_document(document, f"#{number}", sentences, copies, options)
             sentences = []
             number += 1
         sentences += paragraph.sentences
     if sentences:
         suffix = f"#{number}" if number > 1 else ""
-        yield _output_document(document, suffix, sentences, copies, options)
+        yield from _output_document(document, suffix, sentences, copies, options)
 
 
 def _output_document(
@@ -123,13 +123,13 @@ def _output_document(
     sentences: list[str],
     copies: int,
     options: ExtractionOptions,
-) -> OutputDocument:
+) -> Iterator[OutputDocument]:
+    """Yield it, unless its weight leaves it out."""
+    held_out = _is_held_out(document.key + suffix * options.hold_out_parts, options)
+    if not (copies or held_out):
+        return
     text = "\n".join(sentences) + "\n"
-    hashed = document.key + suffix if options.hold_out_parts else document.key
-    held_out = bool(options.eval_output_file) and (
-        document_hash(hashed, "held out", options.random_seed) < options.eval_fraction
-    )
-    return OutputDocument(
+    yield OutputDocument(
         _tsv_field(document.name) + suffix,
         document.key + suffix,
         _tsv_field(document.source),
@@ -139,6 +139,12 @@ def _output_document(
         held_out,
         1 if held_out else copies,  # evaluating on the same text twice gains nothing
         _signature(text) if options.near_duplicates else b"",
+    )
+
+
+def _is_held_out(key: str, options: ExtractionOptions) -> bool:
+    return bool(options.eval_output_file) and (
+        document_hash(key, "held out", options.random_seed) < options.eval_fraction
     )
 
 

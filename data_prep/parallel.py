@@ -20,6 +20,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -118,7 +119,7 @@ class Workers:
             self._open.enter_context(stoppable())
             if self._processes > 1:
                 self._threads = self._open.enter_context(ThreadPoolExecutor(self._processes))
-                with _interrupts_deferred():
+                with _signals_deferred():
                     for _ in range(self._processes):
                         self._start()
             elif self._setup[0]:
@@ -142,16 +143,29 @@ class Workers:
 
 
 @contextlib.contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Defer Ctrl-C in this process, and blocks it in processes started meanwhile.
+def _signals_deferred() -> Iterator[None]:
+    """Defer signals to this process, and block Ctrl-C in processes started meanwhile.
 
-    A process that is still loading its modules would print a traceback.
+    A process that is still loading its modules, or whose parent ends then, would print a traceback.
     """
+    resource_tracker.ensure_running()  # it would unblock the signal when the first process starts
+    received: list[int] = []
+    replaced = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                # Blocked signals reach other threads, and this one raises an error then.
+                replaced[number] = handler
+                signal.signal(number, lambda number, frame: received.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
 
 
 def _serve(connection: Connection) -> None:

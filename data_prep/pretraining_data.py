@@ -98,11 +98,8 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
     """
     outputs = plan.options.output_files
     part_counts = work.counts(part_name(bucket) for bucket in range(plan.buckets))
-    try:
+    with work.kept_after_error(is_useful=False):
         check_labels(plan, part_counts)
-    except InputError:
-        work.remove()  # the same input would fail again
-        raise
     for path in _descriptions(outputs):  # they do not describe the new files
         files.remove(path)
     for shard, path in enumerate(outputs):

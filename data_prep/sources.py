@@ -14,7 +14,7 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.hidden_folder import fingerprint_of, tool_versions
 
 # Incremented whenever the same options and input give another corpus.
-_VERSION = 3
+_VERSION = 4
 # Packages that decide what is text and where a sentence ends.
 TOOLS = ("albert-tf", "sentencex", "langcodes", "mwparserfromhell", "pyarrow", "rensa", "py3langid")
 

@@ -113,6 +113,7 @@ class UnfinishedCorpus:
         store: the stored documents, if any are.
         seen: the paragraphs so far, if they are to be unique.
         state: the last line of the journal; {} at the start.
+        is_resumable: as `resumable`.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class UnfinishedCorpus:
         self.seen = SeenParagraphs(self.folder) if unique_paragraphs else None
         self._appended += [self.seen] if self.seen else []
         self.state: dict[str, Any] = {}
-        self._resumable = resumable
+        self.is_resumable = resumable
         self._lock: int | None
 
         self._lock, is_resumed = claim(self.folder, fingerprint, resumable)
@@ -199,7 +200,7 @@ class UnfinishedCorpus:
         except OSError as error:
             hint = "; finished work is kept there: rerun the same command to resume"
             raise OSError(
-                f"cannot write in {self.folder}: {error.strerror}{hint * self._resumable}"
+                f"cannot write in {self.folder}: {error.strerror}{hint * self.is_resumable}"
             ) from None
 
     def save(self, state: dict[str, Any]) -> None:
@@ -224,12 +225,10 @@ class UnfinishedCorpus:
             with contextlib.suppress(OSError):  # a full disk has been reported already
                 self._journal.close()
 
-    def release(self) -> None:
-        """Close the files, and remove them if the run cannot resume."""
+    def release(self, is_kept: bool = True) -> None:
+        """Close the files, and remove them unless they are kept for a later run."""
         self.close()
-        self._unlock()
-        if not self._resumable:
-            self.remove()
+        self._unlock() if is_kept else self.remove()
 
     def remove(self) -> None:
         """Remove the folder with its content, and release the lock."""

@@ -6,16 +6,18 @@ after everything else that belongs to the piece. Pieces without a record are mad
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from albert_tf import files
-from data_prep.hidden_folder import claim, hidden_folder, seal, unseal
+from albert_tf.errors import InputError
+from data_prep.hidden_folder import claim, hidden_folder, seal, unseal, with_kept_work
 from data_prep.plan import Plan
 
 logger = logging.getLogger(__name__)
@@ -99,6 +101,18 @@ class WorkFolder:
         for name in names:
             total.update(self.require_record(name)["counts"])
         return total
+
+    @contextlib.contextmanager
+    def kept_after_error(self, is_useful: bool = True) -> Iterator[None]:
+        """Keep the pieces in spite of an `InputError`, unless they would cause it again."""
+        try:
+            yield
+        except InputError as error:
+            names = files.names_in(self.path) if files.exists(self.path) else []
+            if is_useful and any(name.endswith(".json") for name in names):
+                raise with_kept_work(error) from None
+            self.remove()
+            raise
 
     def remove(self) -> None:
         """Remove the folder with its content."""

@@ -15,6 +15,7 @@ from absl import flags
 from albert_tf import configs
 from albert_tf.configs import with_recipe_paths
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.flag_help import is_required
 from albert_tf.flag_parsing import parse_flags
 from albert_tf.options import (
     check_limits,
@@ -177,6 +178,16 @@ def test_values_have_the_limits_and_choices_of_their_fields(options, message):
         check_limits(options)
 
 
+def test_a_flag_with_the_value_of_its_default_needs_its_partner():
+    values = flags.FlagValues()
+    define_flags(Derived, values)
+    values(["", "--name=x", "--part=0.1"])
+    with pytest.raises(InputError, match="^`part`=0.1: needs `files`$"):
+        from_flags(Derived, values)
+    values(["", "--name=x", "--files=a", "--part=0.1"])
+    assert from_flags(Derived, values).part == 0.1
+
+
 @pytest.mark.parametrize(
     "options_class",
     [
@@ -190,9 +201,12 @@ def test_no_path_is_empty(options_class):
         values = flags.FlagValues()
         define_flags(options_class, values)
         if "list" not in values[name].flag_type():
-            values(["", f"--{name}="])
+            required = {f.name: "x" for f in dataclasses.fields(options_class) if is_required(f)}
+            values(["", *(f"--{key}=x" for key in required), f"--{name}="])
             with pytest.raises(InputError, match=f"^`{name}`=: must not be empty"):
                 from_flags(options_class, values)
+            with pytest.raises(InputError, match=f"^`{name}`=: must not be empty"):
+                options_class(**required | {name: ""})
 
 
 @pytest.mark.parametrize(

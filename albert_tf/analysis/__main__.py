@@ -9,11 +9,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from albert_tf.analysis.analysis_options import (
     AttentionOptions,
@@ -30,26 +29,11 @@ from albert_tf.flag_help import version_line
 from albert_tf.options import command
 from albert_tf.terminal import ending_quietly, program_name
 
-
-class Analysis(NamedTuple):
-    """What can be analyzed.
-
-    Attributes:
-        options: dataclass of its flags.
-        purpose: one line for the list of analyses.
-    """
-
-    options: type[OutputOptions]
-    purpose: str
-
-
-# Each name is that of a module of this package with a function `run(options)`.
-ANALYSES = {
-    "layers": Analysis(
-        LayersOptions, "how far each layer moves the tokens (figure 1 of the paper)"
-    ),
-    "attention": Analysis(AttentionOptions, "attention maps of all layers and heads"),
-    "parameters": Analysis(ParametersOptions, "parameters, operations and memory by part"),
+# Name of a module of this package with a function `run(options)` -> its flags, and its purpose.
+ANALYSES: dict[str, tuple[type[OutputOptions], str]] = {
+    "layers": (LayersOptions, "how far each layer moves the tokens (figure 1 of the paper)"),
+    "attention": (AttentionOptions, "attention maps of all layers and heads"),
+    "parameters": (ParametersOptions, "parameters, operations and memory by part"),
 }
 
 
@@ -74,10 +58,6 @@ def run_analysis(name: str, options: OutputOptions) -> None:
     module.run(options)
 
 
-def _runner(name: str) -> Callable[[Any], None]:
-    return lambda options: run_analysis(name, options)
-
-
 @ending_quietly()
 def cli() -> None:
     """Run the analysis that the first word of the command line names."""
@@ -98,11 +78,11 @@ def cli() -> None:
         )
         sys.exit(1)
     sys.argv = [f"{program} {name}", *sys.argv[2:]]
-    command(ANALYSES[name].options, _runner(name))()
+    command(ANALYSES[name][0], functools.partial(run_analysis, name))()
 
 
 def _usage(program: str) -> str:
-    rows = [f"    {name:<12}{analysis.purpose}" for name, analysis in ANALYSES.items()]
+    rows = [f"    {name:<12}{purpose}" for name, (_, purpose) in ANALYSES.items()]
     lines = [f"{program} NAME --flag=value ...", "", *rows, ""]
     return "\n".join([*lines, f"`{program} NAME --help` lists the flags of an analysis."])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import keras
@@ -74,55 +74,34 @@ def attention_maps(
     )
 
 
-def _entropy(maps: AttentionMaps) -> np.ndarray:
-    weights = maps.weights.astype(np.float64)
-    logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
-    return -(weights * logarithms).sum(-1).mean(-1)
-
-
-def _share_of(columns: str) -> Callable[[AttentionMaps], np.ndarray]:
-    def share(maps: AttentionMaps) -> np.ndarray:
-        chosen = getattr(maps, columns)
-        return maps.weights.astype(np.float64)[..., chosen].sum(-1).mean(-1)
-
-    return share
-
-
-def _share_at(offset: int) -> Callable[[AttentionMaps], np.ndarray]:
-    def share(maps: AttentionMaps) -> np.ndarray:
-        # Without the first or the last position, which has no neighbor on that side.
-        diagonal = np.diagonal(maps.weights.astype(np.float64), offset, axis1=-2, axis2=-1)
-        return diagonal.mean(-1)
-
-    return share
-
-
-class Statistic(NamedTuple):
-    """A number per layer and head.
-
-    Attributes:
-        title: for tables.
-        compute: function(maps) -> float64 `[layers, heads]`.
-    """
-
-    title: str
-    compute: Callable[[AttentionMaps], np.ndarray]
-
-
-# Key in attention.json -> statistic. All are means over the positions that attend.
+# Key in attention.json -> title in tables. All are means over the positions that attend.
 STATISTICS = {
-    "entropy": Statistic("entropy (nats)", _entropy),
-    "cls": Statistic("attention to [CLS]", _share_of("is_cls")),
-    "sep": Statistic("attention to [SEP]", _share_of("is_sep")),
-    "same": Statistic("attention to the token itself", _share_at(0)),
-    "previous": Statistic("attention to the previous token", _share_at(-1)),
-    "next": Statistic("attention to the next token", _share_at(1)),
+    "entropy": "entropy (nats)",
+    "cls": "attention to [CLS]",
+    "sep": "attention to [SEP]",
+    "same": "attention to the token itself",
+    "previous": "attention to the previous token",
+    "next": "attention to the next token",
 }
 
 
 def attention_statistics(maps: AttentionMaps) -> dict[str, np.ndarray]:
     """Return all `STATISTICS` of some maps, float64 `[layers, heads]` each."""
-    return {name: statistic.compute(maps) for name, statistic in STATISTICS.items()}
+    weights = maps.weights.astype(np.float64)
+    logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+
+    def share_at(offset: int) -> np.ndarray:
+        # Without the first or the last position, which has no neighbor on that side.
+        return np.diagonal(weights, offset, axis1=-2, axis2=-1).mean(-1)
+
+    return {
+        "entropy": -(weights * logarithms).sum(-1).mean(-1),
+        "cls": weights[..., maps.is_cls].sum(-1).mean(-1),
+        "sep": weights[..., maps.is_sep].sum(-1).mean(-1),
+        "same": share_at(0),
+        "previous": share_at(-1),
+        "next": share_at(1),
+    }
 
 
 def uniform_statistics(maps: AttentionMaps) -> dict[str, float]:
@@ -149,7 +128,7 @@ def run(options: AttentionOptions) -> None:
     for name in STATISTICS:
         layer, head = divmod(int(statistics[name].argmax()), heads)
         value = statistics[name].max()
-        print(f"highest {STATISTICS[name].title}: layer {layer + 1}, head {head + 1} ({value:.3f})")
+        print(f"highest {STATISTICS[name]}: layer {layer + 1}, head {head + 1} ({value:.3f})")
     spread = np.exp(statistics["entropy"])
     nearly = int((spread >= _NEARLY_UNIFORM * len(maps.tokens)).sum())
     if nearly:
@@ -164,7 +143,7 @@ def run(options: AttentionOptions) -> None:
     content = {"model": options.model, "tokens": maps.tokens, "layers": layers, "heads": heads}
     write_json(options.output_dir, "attention.json", {**content, "statistics": values})
     tables = {
-        f"{STATISTICS[name].title}; {uniform[name]:.3f} if uniform": statistics[name]
+        f"{STATISTICS[name]}; {uniform[name]:.3f} if uniform": statistics[name]
         for name in STATISTICS
     }
     notes = [_note(value, len(maps.tokens)) for value in spread.flat]

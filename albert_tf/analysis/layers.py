@@ -184,16 +184,8 @@ def _rows(distances: LayerDistances) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _as_json(models: dict[str, str], results: dict[str, LayerDistances]) -> dict:
-    return {
-        "models": [
-            {
-                "label": label,
-                "model": models[label],
-                "tokens": distances.tokens,
-                "l2": distances.l2.tolist(),
-                "cosine": distances.cosine.tolist(),
-                "degrees": distances.degrees.tolist(),
-            }
-            for label, distances in results.items()
-        ]
-    }
+    found = []
+    for label, (l2, cosine, degrees, tokens) in results.items():
+        values = {"l2": l2.tolist(), "cosine": cosine.tolist(), "degrees": degrees.tolist()}
+        found.append({"label": label, "model": models[label], "tokens": tokens, **values})
+    return {"models": found}

@@ -75,12 +75,8 @@ def parts_of(config: AlbertConfig, length: int, predictions: int) -> list[Part]:
         length: length of a sequence in tokens; the encoder computes all of its positions.
         predictions: number of positions at which the masked-LM head predicts tokens.
     """
-    e, h, i, v = (
-        config.embedding_size,
-        config.hidden_size,
-        config.intermediate_size,
-        config.vocab_size,
-    )
+    e, h = config.embedding_size, config.hidden_size
+    i, v = config.intermediate_size, config.vocab_size
     inner = config.inner_group_num
     blocks = inner * config.num_hidden_layers
     attentions = inner * _own(config, "attention")
@@ -293,13 +289,7 @@ def _as_json(
                 "parameters": sum(part.parameters for part in parts[label]),
                 "flops": sum(part.flops for part in parts[label]),
                 "parts": [
-                    {
-                        "name": part.name,
-                        "is_head": part.name in HEADS,
-                        "parameters": part.parameters,
-                        "flops": part.flops,
-                        "memory_bytes": part.memory,
-                    }
+                    {**part._asdict(), "is_head": part.name in HEADS, "memory_bytes": part.memory}
                     for part in parts[label]
                 ],
             }

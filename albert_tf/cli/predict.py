@@ -86,8 +86,10 @@ def _predictor(options: PredictOptions) -> tuple[str, Callable[[Columns], Result
 def _predict_all(task: str, predict: Callable[[Columns], Results], options: PredictOptions) -> None:
     start, count = time.monotonic(), 0
     progress = ProgressLine()
-    shows_progress = options.input_file not in (None, STANDARD_STREAM)
+    is_stream = options.input_file == STANDARD_STREAM
+    shows_progress = not is_stream and options.input_file is not None
     with row_writer(options.output_file) as writer:
+        no_error = {"error": ""} if is_stream and writer.columns is not None else {}
         for rows in read_chunks(options, PREDICTION_TASKS[task]):
             good = [row for row in rows if row.error is None]
             columns = columns_of(good, PREDICTION_TASKS[task], options)
@@ -97,7 +99,9 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
                 raise error_of_row(error, good) from None
             writer.write(
                 [
-                    {"error": row.error} if row.error else _joined(row, rounded(next(results)))
+                    {"error": row.error}
+                    if row.error
+                    else _joined(row, rounded(next(results)) | no_error)
                     for row in rows
                 ]
             )
@@ -105,20 +109,24 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
             if shows_progress:
                 rate = count / (time.monotonic() - start)
                 progress.update(f"{counted(count, 'row')} predicted", f"{rate:,.1f} a second")
-        if not count and options.output_file != STANDARD_STREAM:
-            _write_columns(task, predict, options, writer)
+        if writer.columns == []:
+            _write_columns(task, predict, options, writer, no_error)
     if shows_progress:
         progress.close()
 
 
 def _write_columns(
-    task: str, predict: Callable[[Columns], Results], options: PredictOptions, writer: RowWriter
+    task: str,
+    predict: Callable[[Columns], Results],
+    options: PredictOptions,
+    writer: RowWriter,
+    no_error: dict[str, str],
 ) -> None:
     """Write the columns of an input without rows and of its results, those of an example."""
     for row in example_rows(options, PREDICTION_TASKS[task]):
         columns = columns_of([row], PREDICTION_TASKS[task], options)
         with contextlib.suppress(InputError):
-            writer.write_columns([_joined(row, rounded(predict(columns)[0]))])
+            writer.write_columns([_joined(row, rounded(predict(columns)[0]) | no_error)])
 
 
 def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from albert_tf import original_flags
+from albert_tf.engines.early_failures import tell_others
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
@@ -25,4 +26,10 @@ def run(options: PretrainingOptions) -> None:
     pretrain_checked(options)
 
 
-main = command(PretrainingOptions, run, original=original_flags.PRETRAINING, keeps_memory=True)
+main = command(
+    PretrainingOptions,
+    run,
+    original=original_flags.PRETRAINING,
+    keeps_memory=True,
+    failed=tell_others,
+)

@@ -10,10 +10,13 @@ from albert_tf.options import WithPaths, option
 # --dtype -> the Keras policy: bfloat16 products with float32 variables.
 DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
+# What tells a process of the JAX engine who the others are.
+PROCESS_FLAGS = ("coordinator_address", "num_processes", "process_id")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceOptions(WithPaths):
-    """Where a program runs, and in which precision."""
+class MeetingOptions(WithPaths):
+    """Where a program runs, and which processes run it together."""
 
     engine: str = option(
         "tensorflow",
@@ -52,12 +55,19 @@ class DeviceOptions(WithPaths):
     process_id: int | None = option(
         None, "With --coordinator_address: number of this process, from 0."
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceOptions(MeetingOptions):
+    """Where a program runs, and in which precision."""
+
     dtype: str = option(
         "float32",
         "Precision of matrix products and activations; variables, softmax, normalization and "
         "losses are always float32. auto: that of the model in --output_dir; for a new one, "
         "bfloat16 where the device has instructions for it, else float32.",
         choices=(*DTYPE_POLICIES, "auto"),
+        group="Devices",
         common=True,
     )
     jit_compile: bool | None = option(

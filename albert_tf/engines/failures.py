@@ -27,13 +27,19 @@ class Board(NamedTuple):
     read: Callable[[str], str]
 
 
-def failure_of(worker: str, is_unavailable: bool) -> InputError | WorkerLost:
+def failure_of(worker: str, is_unavailable: bool, reason: str = "") -> InputError | WorkerLost:
     """Return what the others raise when a worker has failed, or cannot reach its files for now."""
+    why = f" ({reason})" if reason else ""
     if is_unavailable:
         return WorkerLost(
-            f"{worker} cannot reach its files; rerun the same command on all workers later"
+            f"{worker} cannot reach its files{why}; rerun the same command on all workers later"
         )
-    return InputError(f"{worker} failed with an error that it has printed; all workers stop")
+    return InputError(f"{worker} failed with an error that it has printed{why}; all workers stop")
+
+
+def reason_of(error: Exception) -> str:
+    """Return an error in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 class Failures:
@@ -62,7 +68,8 @@ class Failures:
         """Report an error of this worker to all, also to its own thread."""
         self._is_raised = True
         for worker in range(len(self._names)):
-            self._write(worker, f"{self._index} {isinstance(error, StorageUnavailable):d}")
+            is_unavailable = isinstance(error, StorageUnavailable)
+            self._write(worker, f"{self._index} {is_unavailable:d} {reason_of(error)}")
 
     def received(self) -> Exception | None:
         """Return what this worker is to raise if another one has failed."""
@@ -79,8 +86,9 @@ class Failures:
             report = self._board.read(f"albert_tf/failures/{self._index}")
         if not report:
             return
-        number, is_unavailable = map(int, report.split())
-        failure = self._failure = failure_of(self._names[number], bool(is_unavailable))
+        number, is_unavailable, reason = report.split(" ", 2)
+        name = self._names[int(number)]
+        failure = self._failure = failure_of(name, is_unavailable == "1", reason)
         self._arrived.set()
         time.sleep(_GRACE_SECONDS * (1 if self._index else 2))
         if not self._is_raised:

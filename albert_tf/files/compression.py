@@ -34,6 +34,9 @@ _COMPRESSIONS: dict[str, tuple[bytes, Callable[[IO[bytes]], Any]]] = {
     ".xz": (b"\xfd7zXZ\0", lzma.open),
     ".zst": (b"\x28\xb5\x2f\xfd", _open_zstd),
 }
+# Decompressed at once: what comes before damage is read, up to the last piece at most.
+_PIECE_BYTES = 1 << 14
+
 COMPRESSED_ENDINGS = tuple(_COMPRESSIONS)
 
 
@@ -69,7 +72,7 @@ class _Decompressed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            content = self._native.read(len(buffer))
+            content = self._native.read1(min(len(buffer), _PIECE_BYTES))
         except (InputError, StorageUnavailable):
             raise
         except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from albert_tf.engines.early_failures import tell_others
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
@@ -34,4 +35,10 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
 def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """Return the console entry point of a kind of task."""
     options_class, run = kind.load("options"), functools.partial(run_kind, kind)
-    return command(options_class, run, original=options_class.original, keeps_memory=True)
+    return command(
+        options_class,
+        run,
+        original=options_class.original,
+        keeps_memory=True,
+        failed=tell_others,
+    )

@@ -18,6 +18,7 @@ import keras
 import numpy as np
 
 from albert_tf.engines.base import Engine
+from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import make_folder, read_bytes
 from albert_tf.finetuning.cross_validation import cross_validate
@@ -87,8 +88,9 @@ def fine_tune(options: FineTuningOptions, create_task: CreateTask) -> None:
     Raises:
         InputError: If an argument or file is invalid.
     """
-    check_early(options)
-    fine_tune_checked(options, create_task)
+    with told_to_others(options):
+        check_early(options)
+        fine_tune_checked(options, create_task)
 
 
 def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> None:
@@ -164,6 +166,7 @@ def open_context(
         f"{each.split} {each.name}".strip(): {
             "examples": len(each.examples),
             "checksum of tokens": zlib.crc32(each.features.ids.tobytes()),
+            "checksum of tokens and labels to train or evaluate on": data_key([each]),
         }
         for each in sets
     }

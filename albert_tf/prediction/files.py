@@ -24,9 +24,14 @@ class RowWriter(abc.ABC):
 
     Args:
         file: open for writing.
+
+    Attributes:
+        mode: how to open it.
+        columns: those of all rows, once they are known; None if every row has its own.
     """
 
     mode = "w"
+    columns: list[str] | None = None
 
     def __init__(self, file: IO):
         self._file = file
@@ -50,24 +55,51 @@ class JsonLinesWriter(RowWriter):
         self._file.flush()
 
 
-class TsvWriter(RowWriter):
+class _TableWriter(RowWriter):
+    """Rows in columns, those of the first row that has more than an `error`; others wait for it."""
+
+    columns: list[str]
+
+    def __init__(self, file: IO):
+        super().__init__(file)
+        self.columns = []
+        self._waiting: Rows = []
+
+    def write(self, rows):
+        self.write_columns([row for row in rows if list(row) != ["error"]])
+        self._waiting += rows
+        if self.columns and self._waiting:
+            self._write(self._waiting)
+            self._waiting = []
+
+    def write_columns(self, rows):
+        if not self.columns and rows:
+            self.columns = list(rows[0])
+            self._write_header(rows)
+
+    def close(self):
+        self.write([])
+
+    @abc.abstractmethod
+    def _write(self, rows: Rows) -> None: ...
+
+    @abc.abstractmethod
+    def _write_header(self, rows: Rows) -> None: ...
+
+
+class TsvWriter(_TableWriter):
     """A header, and the values of a row, separated by tabs.
 
     Texts keep no tabs and line ends, which become spaces. Lists and objects are JSON.
     """
 
-    _header: list[str] = []
-
-    def write(self, rows):
-        self.write_columns(rows)
+    def _write(self, rows):
         for row in rows:
-            self._file.write("\t".join(_cell(row[name]) for name in self._header) + "\n")
+            self._file.write("\t".join(_cell(row.get(name, "")) for name in self.columns) + "\n")
         self._file.flush()
 
-    def write_columns(self, rows):
-        if not self._header and rows:
-            self._header = list(rows[0])
-            self._file.write("\t".join(map(_cell, self._header)) + "\n")
+    def _write_header(self, rows):
+        self._file.write("\t".join(map(_cell, self.columns)) + "\n")
 
 
 def _cell(value: Any) -> str:
@@ -84,34 +116,32 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class ParquetWriter(RowWriter):
+class ParquetWriter(_TableWriter):
     """Parquet, with a row group per call; a vector is a `fixed_size_list<float>`."""
 
     mode = "wb"
     _writer: Any = None
     _schema: Any = None
 
-    def write(self, rows):
-        self.write_columns(rows)
-        if rows:
-            self._writer.write_table(self._table(rows))
+    def _write(self, rows):
+        self._writer.write_table(self._table(rows))
 
-    def write_columns(self, rows):
+    def _write_header(self, rows):
         from pyarrow import parquet
 
-        if self._writer is None and rows:
-            self._schema = self._table(rows).schema
-            self._writer = parquet.ParquetWriter(self._file, self._schema)
+        self._schema = self._table(rows).schema
+        self._writer = parquet.ParquetWriter(self._file, self._schema)
 
     def _table(self, rows):
         import pyarrow as pa
 
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        columns = {name: [row.get(name) for row in rows] for name in self.columns}
         return pa.table(
             {name: _array(name, values, self._schema) for name, values in columns.items()}
         )
 
     def close(self):
+        super().close()
         if self._writer is not None:
             self._writer.close()
 
@@ -120,11 +150,15 @@ def _array(name: str, values: list, schema: Any) -> Any:
     """Return a column; the types of its first values decide its type."""
     import pyarrow as pa
 
-    if isinstance(values[0], np.ndarray):
-        flat = pa.array(np.concatenate(values).astype(np.float32))
-        return pa.FixedSizeListArray.from_arrays(flat, len(values[0]))
+    type_: Any = schema.field(name).type if schema else None
+    if isinstance(values[0], np.ndarray) or schema and pa.types.is_fixed_size_list(type_):
+        size = type_.list_size if schema else len(values[0])
+        none = np.full(size, np.nan)  # pyarrow cannot read null in place of a vector
+        vectors = [none if value is None else value for value in values]
+        flat = pa.array(np.concatenate(vectors).astype(np.float32))
+        return pa.FixedSizeListArray.from_arrays(flat, size)
     try:
-        return pa.array(values, schema.field(name).type if schema else _type_of(name, values))
+        return pa.array(values, type_ or _type_of(name, values))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(
             f"`output_file`: column {name!r} has values of different types ({error}); write .jsonl "

@@ -55,7 +55,7 @@ class InputRow(NamedTuple):
 def read_chunks(options: PredictOptions, task: PredictionTask) -> Iterator[list[InputRow]]:
     """Yield all rows of the input, some at a time; of standard input, as they arrive.
 
-    An invalid row of standard input ends no stream of JSON lines, but has an error.
+    An invalid row of standard input ends no stream, but has an error.
 
     Raises:
         InputError: If the input is missing, damaged, of an unknown format or not UTF-8.
@@ -63,13 +63,8 @@ def read_chunks(options: PredictOptions, task: PredictionTask) -> Iterator[list[
     if options.input_file == STANDARD_STREAM:
         with arguments_renamed(predict_file="input_file"):
             number = 1
-            has_errors = options.output_file.endswith((STANDARD_STREAM, ".jsonl"))
-            errors = "surrogateescape" if has_errors else "strict"
-            for lines in available_batches(sys.stdin, options.batch_size, errors):
-                rows = _from_lines(
-                    lines, "standard input, line ", number, task, options if has_errors else None
-                )
-                yield list(rows)
+            for lines in available_batches(sys.stdin, options.batch_size, "surrogateescape"):
+                yield list(_from_lines(lines, "standard input, line ", number, task, options))
                 number += len(lines)
         return
     rows = _all_rows(options, task)

@@ -14,6 +14,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
+from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.input import record_order
@@ -64,8 +65,9 @@ def pretrain(options: PretrainingOptions) -> None:
     Raises:
         InputError: If an option or file is invalid.
     """
-    check_early(options)
-    pretrain_checked(options)
+    with told_to_others(options):
+        check_early(options)
+        pretrain_checked(options)
 
 
 def pretrain_checked(options: PretrainingOptions) -> None:

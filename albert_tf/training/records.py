@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import os
+import zlib
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -88,6 +89,10 @@ class Records(NamedTuple):
                 f"`{argument}`": {
                     "files": list(map(os.path.basename, files)),
                     "bytes": [0 if is_remote(file) else size(file) for file in files],
+                    "checksums of the beginnings": [
+                        zlib.crc32(b"" if is_remote(file) else read_bytes(file, 0, _HASHED_BYTES))
+                        for file in files[:_MOST_HASHED]
+                    ],
                     **{os.path.basename(path): each for path, each in manifests.items()},
                 }
             }

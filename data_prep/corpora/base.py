@@ -42,11 +42,12 @@ class Document(_Document):
     __slots__ = ()
 
     def __new__(cls, name: str, source: str, paragraphs: list[str], key: str = "") -> Document:
-        valid = list(map(_valid, paragraphs))
-        return super().__new__(cls, _valid(name), _valid(source), valid, _valid(key))
+        valid = list(map(valid_text, paragraphs))
+        return super().__new__(cls, valid_text(name), valid_text(source), valid, valid_text(key))
 
 
-def _valid(text: str) -> str:
+def valid_text(text: str) -> str:
+    """Return a text with pairs of surrogates joined, and U+FFFD instead of single ones."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -14,7 +14,8 @@ from data_prep.text_units import stripped
 # "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*".
 _MARK = re.compile(
     r"\s*(?:(?P<start>\*{2,}\s*START OF (?:(?:THE|THIS) )?PROJECT GUTENBERG)|"
-    r"(?P<license_end>\*+\s*END\W+THE SMALL PRINT)|(?P<license>\*+\s*START\W+THE SMALL PRINT)|"
+    r"(?P<license_end>\*+\s*END\W+THE SMALL PRINT)|"
+    r"(?P<license>\*+\s*START\W+(?:THE SMALL PRINT|FULL LICENSE))|"
     r"(?P<end>(?:\*+\s*)?(?:END OF|ENDE (?:DES|VON)|ENDE|FIN (?:DE|DU)|FINE DEL|EINDE VAN)"
     r"(?: (?:THE|THIS|DIESES|HET))? ?PROJECT GUTENBERG))",
     re.IGNORECASE,
@@ -67,10 +68,7 @@ def texts(lines: list[str]) -> Iterator[list[str]]:
     """Yield the lines between each of Project Gutenberg's headers and its footer, or all lines."""
     start: int | None = 0
     has_header = False
-    for number, line in enumerate(lines):
-        mark = _MARK.match(line)
-        if not mark:
-            continue
+    for number, mark in _marks(lines):
         if start is not None and (
             mark["end"] or has_header and sum(map(bool, lines[start:number])) > _TITLE_LINES
         ):
@@ -81,11 +79,32 @@ def texts(lines: list[str]) -> Iterator[list[str]]:
             has_header, start = True, number + 1
         elif mark["start"]:
             has_header = True
-            title = [line[mark.end() :] or "-", *lines[number + 1 : number + _MARK_LINES]]
+            title = [lines[number][mark.end() :] or "-", *lines[number + 1 : number + _MARK_LINES]]
             rest = enumerate(itertools.takewhile(bool, title))
             start = number + 1 + next((n for n, part in rest if "**" in part), 0)
     if start is not None:
         yield lines[start:]
+
+
+def _marks(lines: list[str]) -> list[tuple[int, re.Match[str]]]:
+    """Return the marks and their lines; of the ends of a book, which may quote one, the last.
+
+    One with asterisks is preferred. The line of the other kind that precedes it belongs to it.
+    """
+    found: list[tuple[int, re.Match[str]]] = []  # from the last
+    has_stars = False
+    for number in reversed(range(len(lines))):
+        mark = _MARK.match(lines[number])
+        if not mark:
+            continue
+        is_starred = mark[0].lstrip().startswith("*")
+        if not (mark["end"] and found and found[-1][1]["end"]):
+            found.append((number, mark))
+            has_stars = is_starred
+        elif is_starred > has_stars or sum(map(bool, lines[number : found[-1][0]])) <= _MARK_LINES:
+            found[-1] = (number, mark)
+            has_stars |= is_starred
+    return found[::-1]
 
 
 def paragraphs(lines: list[str]) -> list[str]:

@@ -68,7 +68,11 @@ def split_dump(path: str) -> Iterator[DumpUnit]:
     size = files.size(path)
     is_stream = files.split_compression(path)[1] not in ("", ".bz2")
     with files.open_decompressed(path) if is_stream else files.open_file(path, "rb") as file:
-        start = file.read(_HEADER_BYTES if is_stream else _MAX_FIRST_STREAM_BYTES)
+        start = b"" if is_stream else file.read(_MAX_FIRST_STREAM_BYTES)
+        for piece in _read(file, Counts()) if is_stream else ():
+            start += piece.xml
+            if len(start) >= _HEADER_BYTES:
+                break
     is_bz2 = start.startswith(b"BZh")
     site = _site(path, _beginning(start) if is_bz2 else start[:_HEADER_BYTES])
     if is_stream or is_bz2 and not _STREAM_START.search(start, 1):
@@ -192,10 +196,13 @@ def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_
 
 
 def _read(file: IO[bytes], counts: Counts) -> Iterator[_Piece]:
+    xml = b""
     try:
-        while xml := file.read(_CHUNK_BYTES):
+        while xml := file.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # buffered
             yield _Piece(xml, True)
     except InputError as error:
+        if not xml:
+            raise
         counts.warn(f"{error}; the pages before its end are used")
     yield _END_OF_FILE
 

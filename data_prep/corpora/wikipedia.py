@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
-from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files, valid_text
 from data_prep.corpora.disambiguation import is_disambiguation
 from data_prep.corpora.dumps import DumpUnit, pages_of, split_dump
 from data_prep.corpora.templates import TemplateTable, template_table
 from data_prep.corpora.wikitext import Page, Site, is_too_nested, paragraphs
+
+_XML = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_REFERENCES = re.compile(rb"(?:&#(?:x[\da-fA-F]+|\d+);)+")
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[DumpUnit]:
@@ -54,7 +59,7 @@ def _article(
     xml: bytes, site: Site, templates: TemplateTable, options: ReaderOptions, counts: Counts
 ) -> Document | None:
     # It begins with <page>, so no entities can be declared in it, which would expand without limit.
-    page = ElementTree.fromstring(xml)
+    page = ElementTree.fromstring(_REFERENCES.sub(_characters, xml))
     title = _required(page, "title").replace("_", " ")
     if int(page.findtext("ns", "0")) != 0:
         counts.left_out["pages of other namespaces"] += 1
@@ -83,6 +88,20 @@ def _article(
         counts.left_out["articles without text"] += 1
         return None
     return Document(title, site.name, found)
+
+
+def _characters(references: re.Match[bytes]) -> bytes:
+    """Return references to characters, those which XML cannot have as text."""
+    found = ""
+    for reference in references[0].decode().split(";")[:-1]:
+        digits = reference.removeprefix("&#")
+        code = int(digits[1:], 16) if digits[0] == "x" else int(digits)
+        character = chr(min(code, sys.maxunicode))
+        if not _XML.match(character):  # a control character, or half of a surrogate pair
+            found += character if "\ud800" <= character <= "\udfff" else ""
+        elif code <= sys.maxunicode:
+            found += f"{reference};"
+    return valid_text(found).encode()
 
 
 def _required(element: ElementTree.Element, name: str) -> str:

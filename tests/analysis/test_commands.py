@@ -56,7 +56,7 @@ def test_labels_of_models(tmp_path):
 
 def run(name: str, folder: pathlib.Path, **flags) -> dict:
     """Return the JSON file of an analysis."""
-    options = ANALYSES[name].options(output_dir=str(folder / "out"), **flags)
+    options = ANALYSES[name][0](output_dir=str(folder / "out"), **flags)
     run_analysis(name, options)
     return json.loads((folder / "out" / f"{name}.json").read_text())
 

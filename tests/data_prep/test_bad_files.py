@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from data_prep import extraction
+from data_prep import extraction, local_runner
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.vocabulary import VocabularyOptions, train_vocabulary
@@ -109,7 +109,7 @@ def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch)
     )
     with monkeypatch.context() as patch:
         patch.setattr(extraction, "_extract_unit", fail)
-        with pytest.raises(InputError, match="lost"):
+        with pytest.raises(InputError, match="lost .*; finished work is kept"):
             extraction.extract(options)
     assert [path.name for path in output.parent.iterdir()] == [".out.txt.work"]
     monkeypatch.setattr(
@@ -118,3 +118,27 @@ def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch)
         lambda task: extract_unit(task) if "b.txt" in str(task) else 1 / 0,
     )
     assert extraction.extract(options)["outputs"][str(output)]["documents"] == 2
+
+
+@pytest.mark.integration
+def test_records_that_are_done_when_an_error_is_found_are_kept(
+    options, monkeypatch, small_pieces, tmp_path
+):
+    options = dataclasses.replace(options, num_processes=1)
+    make_run, made = local_runner._make_run, []
+
+    def fail(number):
+        if len(made) == 3:
+            raise InputError("b.txt: lost while the command ran")
+        made.append(number)
+        return make_run(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local_runner, "_make_run", fail)
+        with pytest.raises(InputError, match="lost .*; finished work is kept"):
+            create_pretraining_data(options)
+    made_again = []
+    monkeypatch.setattr(local_runner, "_make_run", lambda n: made_again.append(n) or make_run(n))
+    create_pretraining_data(options)
+    assert len(made_again) > 3
+    assert not set(made) & set(made_again)

@@ -107,12 +107,20 @@ def test_weights_of_sources(options):
     assert max(Counter(held_out).values()) == 1, "held-out documents are not repeated"
     assert not set(train) & set(held_out)
     kept = [name for source, name in {*train, *held_out} if source == "lines.txt"]
-    assert 75 < len(kept) < 125
+    assert 60 < sum(source == "lines.txt" for source, _ in train) < 100
     # Which ones is decided by their names, not by the company they are in.
     alone = dataclasses.replace(options, source=options.source[2:])
     extract_corpus.run(alone)
     train, held_out = sources(options.output_file), sources(options.eval_output_file)
     assert sorted(name for _, name in train + held_out) == sorted(kept)
+    for parts in (False, True):
+        drawn = set()
+        for weight in (0.1, 0.5, 1, 2.5):
+            changes = {"source": (alone.source[0].replace("@0.5", f"@{weight}"),)}
+            changes |= {"max_document_sentences": 2, "hold_out_parts": parts, "eval_fraction": 0.3}
+            extract_corpus.run(dataclasses.replace(alone, **changes))
+            drawn.add(tuple(sources(options.eval_output_file)))
+        assert len(drawn) == 1, "the weight changes nothing of what is held out"
 
 
 def test_fractions_of_weights(inputs, tmp_path):
@@ -374,7 +382,7 @@ def test_invalid_templates_are_reported_first(inputs, tmp_path, rows, source, me
 def command(options: ExtractionOptions, **kwargs) -> subprocess.Popen:
     flags = []
     for name, value in dataclasses.asdict(options).items():
-        if value:
+        if value != ExtractionOptions.__dataclass_fields__[name].default:
             text = ",".join(value) if isinstance(value, tuple) else value
             flags.append(f"--{name}={text}")
     return subprocess.Popen(

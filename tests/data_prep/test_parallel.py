@@ -25,6 +25,10 @@ def send_part(self, content, write=None):
     if len(content) > 100:
         os.kill(os.getpid(), 9)
 
+if __name__ == "__mp_main__" and "{do}" == "load":
+    print("loading", flush=True)
+    time.sleep(0.5)
+
 def work(item):
     if item == 3 and "{do}" == "die":
         os.kill(os.getpid(), 9)
@@ -111,6 +115,15 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(tmp_path, do):
         process.kill()
     assert process.returncode == 1
     assert "ChildProcessError: a worker process was killed" in errors.splitlines()[-1]
+
+
+def test_ctrl_c_while_workers_load_is_only_reported_by_their_parent(tmp_path):
+    process = start(tmp_path, "load", 0.01)
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert errors.count("Traceback") == 1, errors
+    assert errors.endswith("albert_tf.errors.Stopped: stopped\n"), errors
 
 
 def is_running(pid: int) -> bool:

@@ -27,7 +27,7 @@ FIRST_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *'()"-.–£€']
 
 
 def sentences_of(*paths, size: int = 0, seed: int = 1, num_processes: int = 1) -> list[str]:
-    options = VocabularyOptions(input_file=(), output_prefix="", num_processes=num_processes)
+    options = VocabularyOptions(input_file=(), output_prefix="x", num_processes=num_processes)
     return sentence_sample.sample_sentences([str(path) for path in paths], size, seed, options)
 
 

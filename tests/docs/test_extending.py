@@ -96,7 +96,7 @@ SCHEDULE = """
     from albert_tf.optimization import create_schedule
     from albert_tf.training.options import PretrainingOptions
     options = PretrainingOptions(
-        albert_config_file="", output_dir="", schedule="inverse_sqrt", learning_rate=0.5,
+        albert_config_file="x", output_dir="x", schedule="inverse_sqrt", learning_rate=0.5,
         num_train_steps=1000, num_warmup_steps=100,
     )
     schedule = create_schedule(options.schedule, **options.schedule_arguments())

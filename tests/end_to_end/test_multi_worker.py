@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import call, results_of
+from tests.end_to_end.conftest import EARLY_ERRORS, call, results_of
 from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
@@ -54,7 +54,7 @@ def words(project):
 class Workers:
     """Two processes of one command."""
 
-    def __init__(self, words: tuple[str, ...], of_second: tuple[str, ...] = ()):
+    def __init__(self, words: tuple[str, ...], of_one: tuple[str, ...] = (), one: int = 1):
         self.addresses = free_addresses(2)
         self.processes = []
         for index in range(2):
@@ -65,7 +65,7 @@ class Workers:
                     [
                         sys.executable,
                         *words,
-                        *(of_second if index else ()),
+                        *(of_one if index == one else ()),
                         "--strategy=multi_worker",
                     ],
                     cwd=ROOT,
@@ -146,6 +146,18 @@ def test_another_folder_of_one_worker_ends_both(words, tmp_path):
         line = errors.splitlines()[-1]
         assert f'--output_dir="{tmp_path}/other, another folder,"' in line
         assert f'but "{tmp_path}/out" for worker 0' in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "flag"), EARLY_ERRORS)
+def test_an_error_before_they_meet_ends_both(words, tmp_path, one, flag):
+    workers = Workers(words(tmp_path / "out"), (flag,), one)
+    printed = workers.end(1, 1, seconds=90)
+    assert f"error: {flag}" in printed[one][1].splitlines()[-1]
+    line = (
+        f"worker {one} ({workers.addresses[one]}) failed with an error that it has printed ({flag}"
+    )
+    assert line in printed[1 - one][1].splitlines()[-1]
 
 
 def test_a_bad_tf_config_is_one_line(words, tmp_path, monkeypatch):

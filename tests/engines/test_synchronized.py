@@ -135,8 +135,8 @@ def board(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "message", "code"),
     [
-        (InputError("example 5 is damaged"), "failed with an error that it has printed", 1),
-        (StorageUnavailable("503"), "cannot reach its files", 75),
+        (InputError("row 5"), "failed with an error that it has printed (row 5);", 1),
+        (StorageUnavailable("503"), "cannot reach its files (503);", 75),
     ],
 )
 @pytest.mark.parametrize("notices", [False, True])

@@ -543,7 +543,7 @@ KINDS: dict[str, Kind] = {
         _make_hub("high/test-0.parquet"),
         lambda folder: read_questions(
             MultipleChoiceOptions(
-                output_dir="", task_name="race", data_dir=str(folder), high_only=True
+                output_dir="x", task_name="race", data_dir=str(folder), high_only=True
             ),
             "predict",
         ),
@@ -554,7 +554,7 @@ KINDS: dict[str, Kind] = {
         _make_race,
         lambda folder: read_questions(
             MultipleChoiceOptions(
-                output_dir="", task_name="race", data_dir=str(folder), high_only=True
+                output_dir="x", task_name="race", data_dir=str(folder), high_only=True
             ),
             "predict",
         ),
@@ -563,7 +563,7 @@ KINDS: dict[str, Kind] = {
         "a.jsonl",
         _text("a.jsonl", _lines([CHOICE] * 3)),
         lambda folder: read_questions(
-            MultipleChoiceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"),
+            MultipleChoiceOptions(output_dir="x", task_name="json", train_file=f"{folder}/a.jsonl"),
             "train",
         ),
     ),
@@ -592,7 +592,7 @@ KINDS: dict[str, Kind] = {
         "test.json",
         _text("test.json", C3),
         lambda folder: read_questions(
-            MultipleChoiceOptions(output_dir="", task_name="c3", data_dir=str(folder)), "predict"
+            MultipleChoiceOptions(output_dir="x", task_name="c3", data_dir=str(folder)), "predict"
         ),
     ),
     "TFRecord": Kind("a.tfrecord", _make_records, _read_records),

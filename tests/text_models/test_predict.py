@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -203,17 +205,40 @@ def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
-def test_a_bad_line_of_standard_input_is_the_error_of_its_row(models, tmp_path, monkeypatch, capfd):
-    (tmp_path / "in").write_bytes(b"a\nb\ncaf\xe9\n\xff\nd\n")
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [
+        ("", b"a\nb\ncaf\xe9\n\xff\nd\n"),
+        (".jsonl", b"\xff\n"),
+        (".tsv", b"\xff\nb\ncaf\xe9\n\xff\nd\n"),
+        (".tsv", b"\xff\n"),
+        (".parquet", b"\xff\nb\ncaf\xe9\n\xff\nd\n"),
+    ],
+)
+def test_a_bad_line_of_standard_input_is_the_error_of_its_row(
+    models, tmp_path, monkeypatch, capfd, ending, content
+):
+    (tmp_path / "in").write_bytes(content)
+    output = tmp_path / f"out{ending}"
     with (tmp_path / "in").open() as stdin, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", stdin)
-        predict(models / "encoder", input_file="-")
-    rows = json_lines(capfd.readouterr().out)
-    assert [row.get("text") for row in rows] == ["a", "b", None, None, "d"]
-    place = "standard input, line"
-    assert [row["error"] for row in rows if "error" in row] == [
-        f"{place} 3: not UTF-8 (byte 0xe9)",
-        f"{place} 4: not UTF-8 (byte 0xff)",
+        predict(models / "encoder", input_file="-", batch_size=2,
+                output_file=str(output) if ending else "-")  # fmt: skip
+    if ending == ".parquet":
+        rows = parquet.read_table(output).to_pylist()
+    elif ending == ".tsv":
+        header, *lines = output.read_text().splitlines()
+        rows = [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]
+    else:
+        rows = json_lines(output.read_text() if ending else capfd.readouterr().out)
+    lines = content.splitlines()
+    texts = [None if re.search(rb"[\x80-\xff]", line) else line.decode() for line in lines]
+    assert [row.get("text") or None for row in rows] == texts
+    vectors = [str(row.get("vector") or math.nan) for row in rows]
+    assert ["nan" not in vector for vector in vectors] == [text is not None for text in texts]
+    assert [row.get("error") or None for row in rows] == [
+        None if text else f"standard input, line {number}: not UTF-8 (byte 0x{line[-1]:02x})"
+        for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
     ]
 
 

@@ -13,9 +13,9 @@ from albert_tf.training.options import PretrainingOptions
 
 OPTIONS = {
     "pretraining": PretrainingOptions(
-        output_dir="", input_file=("a", "b"), num_train_steps=100, num_warmup_steps=10
+        output_dir="x", input_file=("a", "b"), num_train_steps=100, num_warmup_steps=10
     ),
-    "fine-tuning": ClassificationOptions(output_dir="", learning_rate=5e-5, train_step=100),
+    "fine-tuning": ClassificationOptions(output_dir="x", learning_rate=5e-5, train_step=100),
 }
 LONGER = "the learning rate at step 50 is 0.00132 instead of 0.00088"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import jax
@@ -10,13 +9,13 @@ import numpy as np
 from jax._src import distributed  # what the processes write to each other
 from jax.experimental import multihost_utils
 
-from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines import early_failures
+from albert_tf.engines.device_options import PROCESS_FLAGS, MeetingOptions
 from albert_tf.engines.failures import Board
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Workers, shared_settings
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, WorkerLost
-from albert_tf.hardware.peaks import tpu_chips
 
 # Seconds in which all processes must have started.
 _PATIENCE = 300
@@ -25,8 +24,6 @@ _PATIENCE = 300
 _HEARTBEAT = 30
 # How long to wait for the failure of another process: as long as it takes.
 _BOARD_MILLISECONDS = 10**10
-
-_FLAGS = ("coordinator_address", "num_processes", "process_id")
 
 
 class JaxWorkers(Workers):
@@ -39,17 +36,7 @@ class JaxWorkers(Workers):
     )
 
 
-def runs_with_others(options: DeviceOptions) -> bool:
-    """Return whether this process is one of several, by flags, SLURM or hosts of a slice."""
-    if any(getattr(options, name) is not None for name in _FLAGS):
-        return True
-    if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ:
-        return True
-    # JAX asks Cloud's metadata server, which exists on TPU VMs only, how many hosts there are.
-    return bool(tpu_chips()) and os.environ.get("JAX_PLATFORMS", "tpu") != "cpu"
-
-
-def join(options: DeviceOptions) -> JaxWorkers:
+def join(options: MeetingOptions, failure: Exception | None = None) -> JaxWorkers:
     """Wait for all processes of a run.
 
     JAX finds the others from the flags or, without them, from SLURM or the metadata of a TPU
@@ -58,12 +45,15 @@ def join(options: DeviceOptions) -> JaxWorkers:
     Args:
         options: of the program; all processes must have the same, except for paths and
             `process_id`.
+        failure: an error that this process has had before, and of which all are to know; raised.
 
     Raises:
-        InputError: If flags are missing or invalid, or the processes' options differ.
+        InputError: If flags are missing or invalid, the processes' options differ, or another one
+            has failed.
         WorkerLost: If the others do not come.
     """
     _check_flags(options)
+    early_failures.has_met.set()
     try:
         jax.distributed.initialize(
             options.coordinator_address,
@@ -98,12 +88,15 @@ def join(options: DeviceOptions) -> JaxWorkers:
         client.key_value_set, lambda key: client.blocking_key_value_get(key, _BOARD_MILLISECONDS)
     )
     workers = JaxWorkers(names, index, _sum_over_processes, board)
-    workers.check_same(shared_settings(options) | {"JAX": jax.__version__})
+    with workers.losses_reported():
+        if failure:
+            raise failure
+        workers.check_same(shared_settings(options) | {"JAX": jax.__version__})
     return workers
 
 
-def _check_flags(options: DeviceOptions) -> None:
-    given = {name: getattr(options, name) for name in _FLAGS}
+def _check_flags(options: MeetingOptions) -> None:
+    given = {name: getattr(options, name) for name in PROCESS_FLAGS}
     if all(value is None for value in given.values()):
         return
     for name, value in given.items():

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
 from albert_tf.engines.devices import Devices, check_strategy
 from albert_tf.engines.tensorflow import workers
-from albert_tf.engines.tensorflow.cluster import find_cluster
+from albert_tf.engines.tensorflow.cluster import cluster_of
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers, shared_settings
 from albert_tf.errors import InputError
@@ -180,7 +180,9 @@ def _multi_worker(options: DeviceOptions) -> Chosen:
             f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
             "all GPUs that a process sees"
         )
-    return workers.join(find_cluster(os.environ), shared_settings(options))
+    cluster = cluster_of(options, os.environ)
+    assert cluster is not None
+    return workers.join(cluster, shared_settings(options))
 
 
 def _tpu(options: DeviceOptions) -> Chosen:
@@ -212,8 +214,7 @@ def _tpu(options: DeviceOptions) -> Chosen:
 def _auto(options: DeviceOptions) -> Chosen:
     if options.use_tpu:
         return _tpu(options)
-    by_slurm = int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ
-    if ("TF_CONFIG" in os.environ or by_slurm) and len(find_cluster(os.environ).addresses) > 1:
+    if cluster_of(options, os.environ):
         return _multi_worker(options)
     if options.num_replicas > 1 or len(tf.config.list_physical_devices("GPU")) > 1:
         return _mirrored(options)
@@ -277,8 +278,7 @@ def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bo
 
 
 def _check_jax_options(options: DeviceOptions) -> None:
-    names = ("coordinator_address", "num_processes", "process_id", "shard_optimizer_state")
-    for name in names:
+    for name in (*PROCESS_FLAGS, "shard_optimizer_state"):
         if value := getattr(options, name):
             raise InputError(f"`{name}`={value}: needs `engine`=jax")
 

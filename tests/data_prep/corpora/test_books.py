@@ -51,6 +51,9 @@ def test_wrapped_text_without_blank_lines_is_split_where_a_line_had_room():
 
 START = "*** START OF THE PROJECT GUTENBERG EBOOK {} ***"
 END = "*** END OF THE PROJECT GUTENBERG EBOOK {} ***"
+QUOTED = "End of the Project Gutenberg EBook, it said."
+FIN = "Fin de Project Gutenberg"
+FULL_LICENSE = "*** START: FULL LICENSE ***"
 OLD_START = "***START**THE SMALL PRINT!**FOR PUBLIC DOMAIN ETEXTS**START***"
 OLD_END = "*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*"
 HEADER = "The Project Gutenberg eBook of Emma"
@@ -77,6 +80,12 @@ ONE, TWO = (
         ([START, *ONE, END, "License", HEADER, START, *TWO, END, "License"], [ONE, TWO]),
         ([OLD_START, "a", OLD_END, *ONE, "End of Project Gutenberg's Emma", OLD_START, "b", OLD_END,
           *TWO], [ONE, TWO]),
+        # Ends that a book quotes.
+        ([START, *ONE[:50], QUOTED, "", *ONE[50:], "End of Project Gutenberg's Emma", "", END,
+          "License", FULL_LICENSE, *TWO], [[*ONE[:50], QUOTED, *ONE[50:]]]),
+        ([START, *ONE[:50], FIN, "", *ONE[50:], f"{FIN}, X"], [[*ONE[:50], FIN, *ONE[50:]]]),
+        ([START, *ONE[:50], END, "", *ONE[50:], END, "License", START, *TWO, "", QUOTED, "", END],
+          [[*ONE[:50], END, *ONE[50:]], TWO]),
         ([START, *ONE[:20], HEADER, "Title: Tom", "", START, *TWO, END], [ONE[:20], TWO]),
     ],
 )  # fmt: skip

@@ -8,16 +8,19 @@ import time
 
 import pytest
 
+from albert_tf.engines import early_failures
 from albert_tf.engines.tensorflow import rendezvous
 from albert_tf.engines.tensorflow.cluster import Cluster
-from albert_tf.errors import InputError, WorkerLost
+from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
 from tests.support.ports import free_addresses
 
+STORAGE = StorageUnavailable("503")
 
-def start(outcomes: dict, index: int, addresses, settings=None) -> threading.Thread:
+
+def start(outcomes: dict, index: int, addresses, settings=None, failure=None) -> threading.Thread:
     def work():
         try:
-            rendezvous.meet(Cluster(addresses, index), settings or {"a": "1"})
+            rendezvous.meet(Cluster(addresses, index), settings or {"a": "1"}, failure)
             outcomes[index] = None
         except (InputError, WorkerLost) as error:
             outcomes[index] = error
@@ -86,6 +89,30 @@ def test_other_settings_end_all():
     for number in range(3):
         assert isinstance(outcomes[number], InputError)
         assert str(outcomes[number]).startswith("worker 2 was started with b=16 (worker 0: 8);")
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize(
+    ("failure", "of_all"), [(InputError("--a=x: bad"), InputError), (STORAGE, WorkerLost)]
+)
+def test_a_failure_before_ends_all(failing, failure, of_all):
+    addresses, outcomes = free_addresses(3), {}
+    failures = {failing: failure}
+    threads = [start(outcomes, number, addresses, {}, failures.get(number)) for number in range(3)]
+    for thread in threads:
+        thread.join(30)
+    line = f"worker {failing} ({addresses[failing]}) "
+    for number in range(3):
+        assert isinstance(outcomes[number], of_all)
+        assert str(outcomes[number]).startswith(line)
+        assert f"({failure})" in str(outcomes[number])
+
+
+def test_a_failed_worker_does_not_wait_long(monkeypatch):
+    monkeypatch.setattr(early_failures, "PATIENCE", 0.2)
+    for number in range(2):
+        with pytest.raises(WorkerLost):
+            rendezvous.meet(Cluster(free_addresses(2), number), {}, InputError("bad"))
 
 
 def test_another_order_of_the_workers_ends_all():
