@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import random
 import shutil
 import signal
 import time
@@ -15,20 +14,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint_folders import TENSORFLOW
-from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.locks import folder_of_one
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import ORDER_FILE, pretrain
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, run, start
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, start
 from tests.end_to_end.test_pretraining import variables
 
 pytestmark = pytest.mark.integration
-
-# Of the test with kills; the steps between saves and evaluations meet every sixth step.
-KILLS, SEED = 10, 20
-SAVE_EVERY, EVAL_EVERY = 3, 6
 
 
 def wait_for(process, seen, *arguments) -> None:
@@ -130,35 +123,37 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
     }
 
 
-@pytest.mark.parametrize("replaced", ["input_file", "eval_input_file", None])
-def test_a_run_says_on_what_it_resumes(project, tmp_path, caplog, replaced):
-    options = options_of(project, tmp_path / "out", num_train_steps=4, num_warmup_steps=1)
+def test_a_run_says_on_what_it_resumes(project, tmp_path, caplog):
+    folder, moved = tmp_path / "out", tmp_path / "moved"
+    options = options_of(project, folder, num_train_steps=4, num_warmup_steps=1)
     options = dataclasses.replace(options, eval_every_steps=2, save_checkpoints_steps=2)
     pretrain(options)
-    caplog.clear()
-    paths = {}
-    for name in ("input_file", "eval_input_file"):
-        (source,) = getattr(options, name)
-        records = list(tf.data.TFRecordDataset(source).as_numpy_iterator())
-        path = tmp_path / "moved" / pathlib.Path(source).name
-        path.parent.mkdir(exist_ok=True)
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in records[:: -1 if name == replaced else 1]:
-                writer.write(record)
-        paths[name] = (str(path),)
-    pretrain(dataclasses.replace(options, **paths, num_train_steps=6))
-    assert "`num_train_steps` was 4 and is 6" in caplog.text
-    assert ("; the training data is another" in caplog.text) == (replaced == "input_file")
-    begins_again = replaced == "eval_input_file"
-    assert ("was chosen on other examples" in caplog.text) == begins_again
-    rows = (tmp_path / "out" / EVALUATIONS_FILE).read_text().splitlines()
-    steps = [json.loads(row)["step"] for row in rows]
-    assert steps == ([4, 6] if begins_again else [2, 4, 6])
+    moved.mkdir()
+
+    def resume(steps: int, order: int) -> tuple[list[bool], list[int]]:
+        """Resume on moved data; return which of two messages appear, and the evaluated steps."""
+        paths = {}
+        for name in ("input_file", "eval_input_file"):
+            (source,) = getattr(options, name)
+            paths[name] = (str(moved / pathlib.Path(source).name),)
+            records = list(tf.data.TFRecordDataset(source).as_numpy_iterator())
+            with tf.io.TFRecordWriter(*paths[name]) as writer:
+                for record in records[::order]:
+                    writer.write(record)
+        caplog.clear()
+        pretrain(dataclasses.replace(options, **paths, num_train_steps=steps))
+        assert f"`num_train_steps` was {steps - 2} and is {steps}" in caplog.text
+        rows = (folder / EVALUATIONS_FILE).read_text().splitlines()
+        messages = ("; the training data is another", "was chosen on other examples")
+        return [m in caplog.text for m in messages], [json.loads(row)["step"] for row in rows]
+
+    assert resume(6, order=1) == ([False, False], [2, 4, 6])
+    assert resume(8, order=-1) == ([True, True], [6, 8])
     # Nothing is left to be trained after an older checkpoint than the one that is listed.
-    data = tmp_path / "out" / "model.ckpt-6.data-00000-of-00001"
+    data = folder / "model.ckpt-8.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-8])
-    pretrain(dataclasses.replace(options, do_eval=True))
-    assert results_of(tmp_path / "out")["global_step"] == 4
+    pretrain(dataclasses.replace(options, num_train_steps=6, do_eval=True))
+    assert results_of(folder)["global_step"] == 6
 
 
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):
@@ -190,74 +185,3 @@ def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pret
     again = results_of(folder / "best")
     assert again["global_step"] == 8 * (best + 1)
     assert rows[best] == pytest.approx({name: again[name] for name in rows[best]}, rel=1e-6)
-
-
-def last_line(path) -> dict:
-    """Return the last whole line of a file of JSON lines; {} where there is none."""
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]
-    return json.loads(whole[-1]) if whole else {}
-
-
-def at_work_on(folder) -> str:
-    """Return what a process is, or was when it was killed, at work on in its training folder."""
-    if any(folder.glob("*_temp")):
-        return "saving"
-    step = last_line(folder / "metrics.jsonl").get("step", 0)
-    evaluated = last_line(folder / EVALUATIONS_FILE).get("step", 0)
-    return "evaluation" if step % EVAL_EVERY == 0 and step > evaluated else "training"
-
-
-def is_at_work_on(what: str, folder) -> bool:
-    return at_work_on(folder) == what
-
-
-def assert_all_can_be_read(folder) -> int:
-    """Return the step of the latest checkpoint, after reading every value of all."""
-    for path in [*folder.glob("*.index"), *folder.glob("best/*.index")]:
-        assert damage_of(str(path.with_suffix(""))) is None
-    newest = TENSORFLOW.find(str(folder))
-    assert damage_of(newest) is None
-    if (folder / "best" / "checkpoint").exists():
-        assert damage_of(TENSORFLOW.find(str(folder / "best"))) is None
-    return int(newest.rsplit("-", 1)[1])
-
-
-@pytest.mark.manual
-def test_ten_kills_at_random_moments_lose_nothing(project, tmp_path):
-    """In training, saving and evaluation: what is there can be read, and the end is the same."""
-    flags = (
-        "--do_train", "--num_train_steps=400", f"--save_checkpoints_steps={SAVE_EVERY}",
-        f"--eval_every_steps={EVAL_EVERY}", "--best_checkpoint_metric=loss",
-    )  # fmt: skip
-    whole, folder = tmp_path / "whole", tmp_path / "killed"
-    run(*project.pretrain_words(whole, *flags))
-    draw, log = random.Random(SEED), []
-    for number in range(KILLS):
-        before = log[-1][-1] if log else 0
-        process = start(*project.pretrain_words(folder, *flags))
-        # Counted in steps and not in seconds, so that a fast machine does not come to the end.
-        # The first checkpoint after `before` may be there already, written but not listed.
-        step = before + draw.randint(2, 12) * SAVE_EVERY
-        wait_for(process, (folder / f"model.ckpt-{step}.index").exists)
-        time.sleep(draw.uniform(0, 0.1))
-        if number % 3:  # evaluations and saves are short: wait for one to begin
-            target = ("evaluation", "saving")[number % 3 - 1]
-            wait_for(process, is_at_work_on, target, folder)
-            time.sleep(draw.uniform(0, 0.01))
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        newest = assert_all_can_be_read(folder)
-        log.append((last_line(folder / "metrics.jsonl")["step"], at_work_on(folder), newest))
-    output, errors = run(*project.pretrain_words(folder, *flags))
-    print("step, what was under way, checkpoint to resume from:", *log, sep="\n")
-    assert {what for _, what, _ in log} == {"training", "saving", "evaluation"}
-    assert f"resuming from {folder}/model.ckpt-{log[-1][-1]}" in output
-    assert "damaged" not in errors
-    assert not list(folder.glob("*_temp"))
-    for part in ("", "best"):
-        assert_same_weights(folder / part, whole / part)
-    (kept,) = (whole / "best").glob("model.ckpt-*.json")
-    assert (folder / "best" / kept.name).read_text() == kept.read_text()
-    assert (folder / EVALUATIONS_FILE).read_bytes() == (whole / EVALUATIONS_FILE).read_bytes()
