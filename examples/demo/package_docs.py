@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_lines, write_text
+from albert_tf.files import make_folder, read_lines, write_text
 from albert_tf.options import command, option
 
 _LEFT_OUT = re.compile(
@@ -55,6 +55,7 @@ def paragraphs(source: bytes) -> Iterator[str]:
 
 
 def run(options: PackageDocsOptions) -> None:
+    make_folder(options.output_dir, "output_dir")
     names = [line.partition("#")[0].strip() for line in read_lines(options.package_list)]
     for name in filter(None, names):
         if name == "python":

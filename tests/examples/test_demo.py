@@ -7,7 +7,7 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from examples.demo import passages
+from examples.demo import package_docs, passages
 from examples.demo.__main__ import State, _key
 from examples.demo.stages import STAGES
 from examples.demo.write_report import headlines, order_examples
@@ -28,6 +28,33 @@ def corpus(tmp_path):
         (tmp_path / f"{split}.txt").write_text("\n\n".join(documents) + "\n")
         (tmp_path / f"{split}.sources.tsv").write_text("\n".join(table) + "\n")
     return tmp_path
+
+
+def test_docstrings_are_collected_as_text(tmp_path, monkeypatch):
+    """Tables of the packages in a list, which the format table reads."""
+    package = tmp_path / "made_up"
+    (package / "tests").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        '"""The first line of the *module*, with ``code`` in it.\n\n'
+        ">>> this is the code of a doctest\n\n"
+        "Args:\n    x (int): what it is about, on two\n      lines of text.\n    y: short.\n"
+        '"""\ndef f():\n    """Returns the :class:`~a.Name` that it has."""\n'
+    )
+    (package / "bad.py").write_text("def f(:\n")
+    (package / "tests" / "a.py").write_text('"""The text of a test is not to be read at all."""')
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "list").write_text("# packages\nmade_up  # one\n")
+    options = package_docs.PackageDocsOptions(str(tmp_path / "list"), str(tmp_path / "out"))
+    package_docs.run(options)
+    (row,) = (tmp_path / "out" / "made_up.jsonl").read_text().splitlines()
+    assert json.loads(row)["text"].splitlines() == [
+        "The first line of the module, with code in it.",
+        "what it is about, on two lines of text.",
+        "Returns the a.Name that it has.",
+    ]
+    (tmp_path / "list").write_text("not_there_at_all\n")
+    with pytest.raises(InputError, match=r"`package_list`=.*: not_there_at_all is not installed"):
+        package_docs.run(options)
 
 
 def test_passages_come_from_sources_on_both_sides_and_do_not_name_them(corpus, tmp_path):
