@@ -137,7 +137,8 @@ def test_documents_of_the_same_name_are_drawn_each_for_itself(tmp_path, format, 
     for number in range(60):
         file = tmp_path / "in" / path.format(n=number, m=number % 2)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.open("a").write(text.format(n=number))
+        with file.open("a") as opened:
+            opened.write(text.format(n=number))
     inputs = re.sub(r"\{.*?\}", "*", f"{tmp_path}/in/{path}")
     draws = []
     held_out: dict = {"eval_output_file": str(tmp_path / "eval.txt"), "eval_fraction": 0.5}
