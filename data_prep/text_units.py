@@ -219,11 +219,9 @@ def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
     if unit.lines is not None:
         yield from unit.lines
         return
-    with files.open_decompressed(unit.path) as file:
-        # Start one byte early to see whether the unit begins at a line start or inside a line.
-        start = max(unit.begin - 1, 0)
-        if start:  # a compressed file is one unit
-            file.seek(start)
+    # Start one byte early to see whether the unit begins at a line start or inside a line.
+    start = max(unit.begin - 1, 0)
+    with files.open_lines(unit.path, start) as file:
         is_first = unit.begin > 0
         pending, cut = b"", 0  # the current line, and how many bytes of it were dropped
         inside, beyond = unit.end - start, _REST_BYTES
@@ -278,7 +276,7 @@ def decoded(line: bytes, offset: int, path: str) -> str:
 def line_number(path: str, offset: int) -> int:
     """Return the number, from 1, of the line of a file that begins at an offset in bytes."""
     number = 1
-    with files.open_decompressed(path) as file:
+    with files.open_lines(path) as file:
         while offset > 0 and (chunk := file.read(min(offset, _CHUNK_BYTES))):
             number += chunk.count(b"\n")
             offset -= len(chunk)

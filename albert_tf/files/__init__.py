@@ -9,6 +9,7 @@ from albert_tf.files.compression import (
     check_utf8,
     not_utf8,
     open_decompressed,
+    open_lines,
     read_lines,
     split_compression,
 )

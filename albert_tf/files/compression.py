@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any, cast
@@ -36,6 +37,9 @@ _COMPRESSIONS: dict[str, tuple[bytes, Callable[[IO[bytes]], Any]]] = {
 }
 # Decompressed at once: what comes before damage is read, up to the last piece at most.
 _PIECE_BYTES = 1 << 14
+# Read at once by `open_lines`, beyond what is asked for at most.
+_LINES_BYTES = 1 << 13
+_CARRIAGE_RETURN = re.compile(rb"\r(?!\n)")
 
 COMPRESSED_ENDINGS = tuple(_COMPRESSIONS)
 
@@ -88,6 +92,44 @@ class _Decompressed(io.RawIOBase):
         return len(content)
 
 
+@contextlib.contextmanager
+def open_lines(path: str, begin: int = 0) -> Iterator[IO[bytes]]:
+    """Open a text file, which may be compressed, as bytes in which a line feed ends every line.
+
+    A carriage return that no line feed follows becomes one, as with Python's universal newlines, so
+    that every byte keeps its place.
+
+    Args:
+        path: the file.
+        begin: where reading begins; 0 in a compressed file.
+    """
+    with open_decompressed(path) as file:
+        if begin:
+            file.seek(begin)
+        yield io.BufferedReader(cast(io.RawIOBase, _LineFeeds(file)), _LINES_BYTES)
+
+
+class _LineFeeds(io.RawIOBase):
+    def __init__(self, file: IO[bytes]):
+        self._file, self._held = file, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        held, more = self._held, self._file.read(len(buffer) - len(self._held))
+        content = held + more
+        # What follows the last one is not known yet.
+        self._held = b"\r" if more and content.endswith(b"\r") else b""
+        content = content[: len(content) - len(self._held)]
+        if self._held and not content:
+            return self.readinto(buffer)
+        if b"\r" in content and content.count(b"\r") > content.count(b"\r\n"):
+            content = _CARRIAGE_RETURN.sub(b"\n", content)
+        buffer[: len(content)] = content
+        return len(content)
+
+
 def _compression_of(path: str) -> str:
     """Return the ending that the first bytes of a file call for, "" if none does."""
     with open_file(path) as file:
@@ -105,7 +147,7 @@ def read_lines(path: str) -> Iterator[str]:
     """
     if not exists(path):
         raise InputError(f"{path}: no such file")
-    with open_decompressed(path) as file:
+    with open_lines(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")

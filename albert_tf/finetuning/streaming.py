@@ -105,9 +105,11 @@ def _lines(descriptor: int, errors: str) -> Iterator[str]:
     Python's own readers hold a lock while they wait, which makes a program that exits meanwhile
     crash.
     """
-    rest, number = b"", 0
+    rest, number, is_ended = b"", 0, False
     while block := os.read(descriptor, 2**16):
-        *whole, rest = (rest + block).split(b"\n")
+        text = block[1:] if is_ended and block.startswith(b"\n") else block
+        is_ended = block.endswith(b"\r")  # by it, whatever follows
+        *whole, rest = (rest + text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")).split(b"\n")
         for line in whole:
             number += 1
             yield _decode(line, number, errors)
@@ -117,7 +119,7 @@ def _lines(descriptor: int, errors: str) -> Iterator[str]:
 
 def _decode(line: bytes, number: int, errors: str) -> str:
     try:
-        return line.decode("utf-8", errors).rstrip("\r")
+        return line.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise InputError(
             f"`predict_file`=-: line {number} of standard input is not UTF-8 ({error.reason}, byte "

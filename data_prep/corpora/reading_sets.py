@@ -8,6 +8,7 @@ with one JSON file per passage, such as `RACE/dev/high/75.txt`.
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -92,7 +93,7 @@ def _json_objects(path: str) -> list[dict[str, Any]]:
     try:
         return [parse_json(text, path, dict[str, Any], allows_halves=True)]
     except InputError:
-        lines = [line for line in text.split("\n") if line.strip()]
+        lines = [line for line in io.StringIO(text, newline=None) if line.strip()]
         if len(lines) < 2:
             raise
         return [parse_json(line, path, dict[str, Any], allows_halves=True) for line in lines]

@@ -213,7 +213,7 @@ def _json_rows(path: str, options: ReaderOptions) -> Iterator[Row]:
     missing = _columns(options)
     columns: dict[str, None] = {}
     good = bad = 0
-    with files.open_decompressed(path) as file:
+    with files.open_lines(path) as file:
         while line := file.readline(_MAX_LINE_BYTES):
             if not line.strip():
                 continue

@@ -14,11 +14,22 @@ import sys
 
 import fsspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, expand_globs, file_identity, make_folder, sha256_of
+from albert_tf.files import (
+    compression,
+    copy_file,
+    expand_globs,
+    file_identity,
+    make_folder,
+    sha256_of,
+)
+from albert_tf.finetuning import streaming
 from albert_tf.locks import folder_of_one
+from tests.conftest import random_inputs
 
 HOLD = """
 import sys
@@ -228,3 +239,21 @@ def test_files_in_memory_are_found_and_read():
     before = files.file_identity("memory://corpus/a.txt")
     memory.pipe("/corpus/a.txt", b"eins\r\nZWEI\n")
     assert files.file_identity("memory://corpus/a.txt") != before
+
+
+@random_inputs(300)
+@given(
+    content=st.text(st.sampled_from("ab \r\n\x0b\x85\u2028\u00e9"), max_size=40),
+    size=st.sampled_from([4, 5, 8192]),
+)
+def test_lines_end_where_pythons_universal_newlines_end_them(tmp_path_factory, content, size):
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    path.write_bytes(content.encode())
+    expected = path.read_text("utf-8").removesuffix("\n").split("\n") if content else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "_LINES_BYTES", size)
+        assert list(files.read_lines(str(path))) == expected
+    for read_size in (1, 2, 65536):  # of standard input, whose blocks end anywhere
+        with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(streaming.os, "read", lambda descriptor, _, n=read_size: file.read(n))
+            assert list(streaming._lines(0, "strict")) == expected

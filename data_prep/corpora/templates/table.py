@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 
@@ -190,7 +191,7 @@ def _add(text: str, path: str, rows: dict[str, Expansion | None], settings: dict
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+    for number, line in enumerate(io.StringIO(text.removeprefix("\ufeff"), newline=None), 1):
         # The names of some parser functions begin with a #.
         if line.strip() and not line.startswith(("# ", "#\n")) and line.strip() != "#":
             yield number, line.strip()

@@ -30,9 +30,10 @@ def wrapped(paragraph: str) -> str:
         "\n\n\n".join(PARAGRAPHS),
         "\n".join(PARAGRAPHS),
         "\r\n\r\n".join(wrapped(p).replace("\n", " \r\n") for p in PARAGRAPHS),
+        "\r\r".join(wrapped(p).replace("\n", "\r") for p in PARAGRAPHS),
         "\ufeff" + "\n\n* * *\n\n".join(map(wrapped, PARAGRAPHS)) + "\n\n-----\n",
     ],
-    ids=["wrapped", "a line each, blank lines between", "a line each", "CRLF", "ornaments"],
+    ids=["wrapped", "a line each, blank lines between", "a line each", "CRLF", "CR", "ornaments"],
 )
 def test_paragraphs_do_not_depend_on_line_breaks(tmp_path, text):
     (tmp_path / "book.txt").write_bytes(text.encode())
