@@ -16,8 +16,8 @@ Expansions are described in `expansion`. Settings are the fields of `expansion.L
 from __future__ import annotations
 
 import functools
-import pathlib
 import io
+import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
