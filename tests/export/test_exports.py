@@ -25,13 +25,11 @@ from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tasks.classification.options import ClassificationOptions
-from tests.conftest import GOLDEN
 from tests.support import tiny
 from tests.support.models import (
     CONFIGS,
     TRAINED,
     features,
-    letters,
     random_model,
     write_trained,
 )
@@ -82,34 +80,6 @@ def test_outputs_are_the_models(structure, tmp_path):
     assert len(found["encoder_outputs"]) == config.num_hidden_layers
     for number, layer in enumerate(found["encoder_outputs"]):
         close(layer, expected["encoder_outputs"][(number + 1) * per_layer - 1], f"layer {number}")
-
-
-@pytest.mark.slow
-def test_outputs_are_the_originals(tmp_path):
-    folder = GOLDEN / "google_tf1_groups2"
-    config = json.loads((folder / "albert_config.json").read_text())
-    (tmp_path / "vocab.txt").write_text(letters(config["vocab_size"]))
-    options = ExportOptions(
-        init_checkpoint=str(folder),
-        export_path=str(tmp_path / "export"),
-        spm_model_file=str(tmp_path / "vocab.txt"),
-        preprocess=False,
-        measure_latency=False,
-    )
-    export_saved_model(options)
-    loaded = tf.saved_model.load(str(tmp_path / "export" / "encoder"))
-    expected = np.load(folder / "outputs.npz")
-    inputs = inputs_of(np.load(folder / "inputs.npz"))
-    found = loaded.mlm(inputs)
-    logits = tf.reshape(found["mlm_logits"], [-1, config["vocab_size"]])
-    close(tf.nn.log_softmax(logits), expected["masked_lm_log_probs"], "mlm")
-    for output in ("pooled_output", "sequence_output"):
-        close(found[output], expected[output], output)
-    for number, layer in enumerate(found["encoder_outputs"]):
-        close(layer, expected[f"encoder_layer_{number:02d}"], f"layer {number}")
-    inputs.pop("masked_lm_positions")
-    orders = loaded.signatures["sop"](**inputs)["sop_logits"]
-    close(tf.nn.log_softmax(orders), expected["sentence_order_log_probs"], "sop")
 
 
 def test_every_entry_of_an_export(export, loaded, model):

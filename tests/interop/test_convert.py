@@ -182,7 +182,7 @@ def test_transformers_computes_the_same(tmp_path):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["tiny", *slow("groups2", "nomap")])
+@pytest.mark.parametrize("name", ["tiny", *slow("groups2")])
 def test_transformers_gives_the_originals_outputs(tmp_path, name):
     source = GOLDEN / f"google_tf1_{name}"
     folder = run(source, tmp_path / "huggingface", "huggingface")
