@@ -31,7 +31,7 @@ from albert_tf.interop.layout import BEST_FOLDER, FROZEN_FILE
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import predict
-from albert_tf.training.restoring import restore_trained, step_of
+from albert_tf.training.restoring import iter_checkpoints, restore_trained, step_of
 from albert_tf.training.run import train_model, unless_read_only, with_dtype, write_results
 
 logger = logging.getLogger(__name__)
@@ -206,8 +206,9 @@ class FineTuningRun:
         if not paths:
             raise InputError(f"`output_dir`={folder}: contains no checkpoint to evaluate")
         rows, best = [], None
-        for step in sorted(paths):
-            self._load(folder, paths[step])
+        found = [paths[step] for step in sorted(paths)]
+        for path in iter_checkpoints(self.engine, self.model, folder, found):
+            self.checkpoint, self.step = path, (step := step_of(path))
             evaluation = self._evaluate()
             logger.info("%s", describe(step, evaluation.results))
             rows.append({"step": step, **evaluation.results})

@@ -346,7 +346,7 @@ class Evaluation:
         options, engine, folder = self._options, self._engine, self._options.output_dir
         if options.eval_checkpoints == "all":
             rows = CheckpointEvaluations(engine.workers, folder)
-            for step in iter_checkpoints(engine, self._model, folder):
+            for step in map(step_of, iter_checkpoints(engine, self._model, folder)):
                 results = self.evaluate()
                 with engine.workers.synchronized():
                     with unless_read_only():

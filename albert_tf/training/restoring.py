@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import keras
 
@@ -35,42 +35,57 @@ def restore_trained(
     while True:
         folder = engine.checkpoints_in(output_dir)
         chosen = path or folder.latest() or find_trained(engine, output_dir)
-        try:
-            _restore(engine, model, chosen, output_dir)
+        if _restore(engine, model, chosen, output_dir, may_vanish=chosen not in (path, failed)):
             return chosen
-        except (InputError, OSError):
-            if chosen in (path, failed):
-                raise
-            failed = chosen  # fails again unless training has replaced it
+        failed = chosen
 
 
-def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Iterator[int]:
+def iter_checkpoints(
+    engine: Engine, model: keras.Model, output_dir: str, paths: Iterable[str] = ()
+) -> Iterator[str]:
     """Restore every valid checkpoint in `output_dir` into `model`, oldest first.
 
+    Args:
+        engine, model, output_dir: as for `restore_trained`.
+        paths: of the checkpoints, if they are known.
+
     Yields:
-        The step of the checkpoint that was just restored.
+        The path of the checkpoint that was just restored. If training replaces all, that of the
+        latest.
 
     Raises:
         InputError: If there is no valid checkpoint, or one belongs to another model.
     """
-    folder = engine.checkpoints_in(output_dir)
-    for path in folder.valid() or [find_trained(engine, output_dir)]:
-        if path in engine.workers.from_chief(folder.all):
-            yield _restore(engine, model, path, output_dir)
-        else:
-            _logger.info("%s is no longer there: training has replaced it", path)
+    paths = paths or engine.checkpoints_in(output_dir).valid()
+    count = 0
+    for path in paths:
+        if _restore(engine, model, path, output_dir, may_vanish=True):
+            count += 1
+            yield path
+    if not count:
+        yield restore_trained(engine, model, output_dir)
 
 
-def _restore(engine: Engine, model: keras.Model, path: str, output_dir: str) -> int:
-    with engine.workers.synchronized(), arguments_renamed(path="output_dir"):
-        loaded = load_weights(model, path)
+def _restore(
+    engine: Engine, model: keras.Model, path: str, output_dir: str, may_vanish: bool
+) -> bool:
+    """Restore a checkpoint that was valid; return False if training has replaced it meanwhile."""
+    try:
+        with engine.workers.synchronized(), arguments_renamed(path="output_dir"):
+            loaded = load_weights(model, path)
+    except (InputError, OSError):
+        damage_of = engine.checkpoints_in(output_dir).format.damage_of
+        if not may_vanish or not engine.workers.from_chief(lambda: damage_of(path)):
+            raise
+        _logger.info("%s is no longer there: training has replaced it", path)
+        return False
     if loaded.missing:
         raise InputError(
             f"`output_dir`={output_dir}: {loaded.source} lacks {', '.join(loaded.missing)}; it "
             "was trained for another task"
         )
     _logger.info("%s: all %d variables loaded", loaded.source, len(loaded.loaded))
-    return step_of(path)
+    return True
 
 
 def find_trained(engine: Engine, output_dir: str) -> str:

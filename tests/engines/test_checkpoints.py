@@ -178,7 +178,20 @@ def test_a_checkpoint_that_a_run_replaces_is_not_damaged(kind, trained, monkeypa
     monkeypatch.setattr(restoring, "load_weights", load)
     engine = SimpleNamespace(workers=folder.workers, checkpoints_in=kind.folder)
     assert restoring.restore_trained(engine, None, str(trained)) == f"{trained}/model.ckpt-6"
-    assert caplog.messages == [f"{trained}/model.ckpt-6: all 1 variables loaded"]
+    gone = f"{trained}/model.ckpt-5 is no longer there: training has replaced it"
+    said = f"{trained}/model.ckpt-6: all 1 variables loaded"
+    assert caplog.messages == [gone, said]
+    kind.save(trained, (6, 7), keep=2)
+    caplog.clear()
+    next_step.append(8)
+    restored = restoring.iter_checkpoints(engine, None, str(trained))
+    assert list(restored) == [f"{trained}/model.ckpt-8"], "one that replaces all"
+    assert len(caplog.messages) == 3
+    next_step.append(9)
+    paths = kind.folder(trained).all()
+    kind.save(trained, (10,), keep=2)
+    restored = restoring.iter_checkpoints(engine, None, str(trained), [*paths, "no"])
+    assert list(restored) == [f"{trained}/model.ckpt-9"], "there is no list"
 
 
 @pytest.mark.parametrize(
