@@ -166,12 +166,14 @@ def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
         WorkerLost: If another worker has died.
     """
     workers = engine.workers
+    # Predictions of standard input go elsewhere.
+    predicts = getattr(options, "do_predict", False) and not getattr(options, "streams", False)
     with contextlib.ExitStack() as stack:
         stack.enter_context(workers.losses_reported())
         with workers.synchronized():
             if options.do_train and workers.is_chief:
                 stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
-            elif workers.is_chief and getattr(options, "do_predict", False):
+            elif workers.is_chief and predicts:
                 make_folder(options.output_dir, "output_dir")
         if options.do_train and workers.count > 1:
             _check_shared(options.output_dir, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -14,7 +15,9 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError
 from albert_tf.interop.tensorflow_checkpoints import damage_of
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training import run
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.options import PretrainingOptions
@@ -231,5 +234,10 @@ def test_results_are_printed_where_they_cannot_be_written(tmp_path, monkeypatch,
     with pytest.raises(OSError, match="No space"):
         run.write_results(engine, "out", {"loss": 0.5})
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with run.training_folder(PretrainingOptions(output_dir=str(tmp_path), do_eval=True), engine):
+    predicts = ClassificationOptions(output_dir=str(tmp_path), do_predict=True, predict_file="-")
+    for options in (PretrainingOptions(output_dir=str(tmp_path), do_eval=True), predicts):
+        with run.training_folder(options, engine):
+            pass
+    options = dataclasses.replace(predicts, predict_file="x.tsv")
+    with pytest.raises(InputError, match="`output_dir`"), run.training_folder(options, engine):
         pass
