@@ -42,19 +42,24 @@ def without_magic(path: str) -> str:
     """Return a path for TensorFlow and orbax, which take what they are given for a pattern.
 
     Args:
-        path: a local folder or file. If its folder has a name that would be one, the path leads
-            through a link, which exists until this process ends.
+        path: a local folder or file, or what the names of files begin with. If its name, or its
+            folder's, would be one, the path leads through links, which exist until this process
+            ends.
     """
-    folder, name = os.path.split(path)
-    if is_remote(path) or not glob.has_magic(folder):
+    if is_remote(path) or not glob.has_magic(path):
         return path
-    return os.path.join(_link_to(os.path.abspath(folder)), name)
+    folder, name = os.path.split(path)
+    if not glob.has_magic(name):
+        return os.path.join(_link_to(os.path.abspath(folder)), name)
+    return _link_to(*sorted(glob.glob(f"{glob.escape(os.path.abspath(path))}*")), prefix=name)
 
 
 @functools.cache
-def _link_to(folder: str) -> str:
+def _link_to(*paths: str, prefix: str = "") -> str:
+    """Return what the names of links to paths begin with; the paths' names begin with `prefix`."""
     parent = tempfile.TemporaryDirectory(prefix="albert_tf-")
     atexit.register(parent.cleanup)
-    link = os.path.join(parent.name, "folder")
-    os.symlink(folder, link)
+    link = os.path.join(parent.name, "link")
+    for path in paths:
+        os.symlink(path, link + os.path.basename(path).removeprefix(prefix) * bool(prefix))
     return link

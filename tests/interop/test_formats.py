@@ -88,6 +88,13 @@ def test_formats_are_found_by_looking(pretrained, tmp_path):
         ("google", paths["google"] / "model.ckpt-0.index"),
     ):
         assert open_weights(str(path)).format == format
+    for name in ("a[1].ckpt", "[b]/a[1]", "[b]/c?*"):  # TensorFlow takes names for patterns
+        (tmp_path / "[b]").mkdir(exist_ok=True)
+        for file in paths["google"].glob("model.ckpt-0.*"):
+            shutil.copy(file, tmp_path / file.name.replace("model.ckpt-0", name))
+        assert (
+            open_weights(f"{tmp_path}/{name}", config=CONFIG).read("bert/pooler/dense/bias").any()
+        )
     # The archives of the original have no file `checkpoint`.
     archive = tmp_path / "albert_base"
     shutil.copytree(paths["google"], archive)
