@@ -21,6 +21,7 @@ from albert_tf.finetuning.sources import adjacent_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.checkpoint_lists import NAME
+from albert_tf.interop.layout import SAVED_MODEL
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.fit_arguments import SEED, Epochs, FitArguments, StopAfter
@@ -94,7 +95,7 @@ class TaskModel(TextModel, Generic[Task]):
         """
         if unknown := set(settings).difference(cls.settings):
             raise InputError(f"`{min(unknown)}`: must be one of {', '.join(cls.settings)}")
-        folder = preset.folder if cls._has_head(preset) else ""
+        folder = preset.folder if cls._has_head(preset) else os.devnull
         options = cls.kind.load("options")(
             output_dir=folder,
             do_train=False,
@@ -141,9 +142,13 @@ class TaskModel(TextModel, Generic[Task]):
 
     def _known_task(self) -> Task:
         if self.task is None:
-            raise InputError(
-                f"`name`={self._preset.name}: has no head for this task; call `fit` first"
-            )
+            name = self._preset.name
+            if files.exists(os.path.join(name, self.kind.export_folder, SAVED_MODEL)):
+                raise InputError(
+                    f"`name`={name}: is an export, of which only the encoder is loaded; name the "
+                    f"folder that it was made from, or predict with albert-predict --model={name}"
+                )
+            raise InputError(f"`name`={name}: has no head for this task; call `fit` first")
         return self.task
 
     def _use_task(self, task: Task) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.text_models import task_model
 from albert_tf.text_models.fit_arguments import Epochs, FitArguments
 from albert_tf.text_models.inputs import as_texts, as_texts_or_pairs
 from tests.support.kinds_of_tasks import write_weights
@@ -95,7 +96,7 @@ def test_errors_of_fit_arguments(arguments, message):
         FitArguments.checked(arguments)
 
 
-def test_errors_of_from_preset(weights):
+def test_errors_of_from_preset(weights, monkeypatch):
     for arguments, message in (
         ({"target": "ranking"}, r"^`target`=ranking: must be one of classification, regression, "),
         ({"labels": ["a", "a"]}, r"^`labels`=\['a', 'a'\]: must be distinct"),
@@ -107,8 +108,11 @@ def test_errors_of_from_preset(weights):
         with pytest.raises(albert_tf.InputError, match=message):
             albert_tf.TextClassifier.from_preset(weights, **arguments)
     without_head = albert_tf.TextClassifier.from_preset(weights)
-    with pytest.raises(albert_tf.InputError, match=r"has no head for this task; call `fit` first"):
-        without_head.predict("x")
+    for is_export, message in ((False, "has no head for this task; call"), (True, "is an export")):
+        if is_export:
+            monkeypatch.setattr(task_model.files, "exists", lambda path: "classifier" in path)
+        with pytest.raises(albert_tf.InputError, match=message):
+            without_head.predict("x")
 
 
 def test_no_texts(classifier):
