@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
+import pathlib
 import shutil
 import sys
 from typing import NamedTuple
@@ -13,9 +15,6 @@ from benchmarks.comparison import Suite
 from benchmarks.tasks import run_quietly
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-MEGABYTES = 24.0
 
 
 class Corpus(NamedTuple):
@@ -36,46 +35,33 @@ class Corpus(NamedTuple):
     vocab_size: int
 
 
-def small(folder: str, vocab_size: int = 1000) -> Corpus:
+def small(folder: str) -> Corpus:
     """Extract this project's own documentation: a few hundred kilobytes, in seconds."""
     books = os.path.join(folder, "books")
     os.makedirs(books)
     for path in (*glob.glob(f"{_ROOT}/docs/**/*.md", recursive=True), f"{_ROOT}/README.md"):
         shutil.copy(path, os.path.join(books, f"{os.path.basename(path)}.txt"))
-    return _make(folder, "documentation of albert_tf", books, vocab_size)
-
-
-def large(
-    folder: str, books: str | None, spm_model_file: str | None, vocab_size: int = 8000
-) -> Corpus:
-    """Return the .txt files of a folder, or without one the documentation of installed packages."""
-    name = "books" if books else "documentation of installed packages"
-    if books is None:
-        books = os.path.join(folder, "books")
-        os.makedirs(books)
-        text = os.path.join(folder, "package_docs.txt")
-        run_quietly([
-            sys.executable, "-m", "examples.demo.package_docs", f"--output_dir={folder}/docs",
-            f"--package_list={_ROOT}/configs/demo/packages.txt",
-        ])  # fmt: skip
-        _run("extract_corpus", "--format=table", f"--input_file={folder}/docs",
-             "--unique_paragraphs", f"--max_megabytes={MEGABYTES}",
-             f"--output_file={text}")  # fmt: skip
-        with open(text, encoding="utf-8") as file:
-            documents = file.read().split("\n\n")
-        # As books, which stages and commands read; paragraphs of one line are as good as any.
-        for number in range(32):
-            path = os.path.join(books, f"{number}.txt")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("\n\n".join(documents[number::32]) + "\n")
-    return _make(folder, name, books, vocab_size, spm_model_file)
+    return _make(folder, "documentation of albert_tf", books, vocab_size=1000)
 
 
 def chosen(folder: str, suite: Suite) -> Corpus:
-    """`small` for a quick run without books of its own, otherwise `large`."""
-    if suite.quick and not suite.options.books:
+    """Return the .txt files of --books, or without it documentation of installed packages."""
+    options = suite.options
+    if options.books:
+        return _make(folder, "books", options.books, 8000, options.spm_model_file)
+    if suite.quick:
         return small(folder)
-    return large(folder, suite.options.books, suite.options.spm_model_file)
+    books, docs = pathlib.Path(folder, "books"), pathlib.Path(folder, "docs")
+    packages = f"--package_list={_ROOT}/configs/demo/packages.txt"
+    run_quietly(
+        [sys.executable, "-m", "examples.demo.package_docs", packages, f"--output_dir={docs}"]
+    )
+    books.mkdir()
+    for path in docs.iterdir():
+        texts = [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
+        text = "\n".join(texts).replace("\n", "\n\n")  # of books, paragraphs
+        (books / f"{path.stem}.txt").write_text(text, "utf-8")
+    return _make(folder, "documentation of installed packages", str(books), vocab_size=8000)
 
 
 def records(

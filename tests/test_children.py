@@ -44,8 +44,8 @@ from examples.demo import __main__ as demo
 from examples.demo.stages import Stage
 folder, stub = sys.argv.pop(1), sys.argv.pop(1)
 demo.STAGES = [
-    Stage("first", "First", "", (("-c", "print('first runs')"),), ()),
-    Stage("train", "Train", "", ((stub, folder),), (), resumes=True),
+    Stage("first", "First", "", ("-c print('first-runs')",), ()),
+    Stage("train", "Train", "", (f"{stub} {folder}",), (), resumes=True),
 ]
 sys.argv += [f"--output_dir={folder}/out"]
 demo.cli()
@@ -118,8 +118,8 @@ def test_what_a_stopped_program_has_started_saves_and_ends_first(program, number
     again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     if program == DEMO:
-        assert "\nfirst runs\n" in log.read_text()
-        assert "\nfirst runs\n" not in again.stdout
+        assert "\nfirst-runs\n" in log.read_text()
+        assert "\nfirst-runs\n" not in again.stdout
 
 
 def test_a_signal_that_stops_this_process_ends_the_child_first():

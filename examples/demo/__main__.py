@@ -42,7 +42,7 @@ def run(options: DemoOptions) -> None:
     for number, stage in enumerate(stages, start=1):
         print(f"\n[{number}/{len(stages)}] {stage.title}")
         print(f"      {stage.purpose}")
-        commands = [_command(words, options) for words in stage.commands]
+        commands = [_words(command, options) for command in stage.commands]
         key = _key(key, commands)
         made = [f"{options.output_dir}/{path}" for path in stage.made]
         done = state.done.get(stage.name)
@@ -104,11 +104,11 @@ class State:
         write_text(self._path, json.dumps(content, indent=1) + "\n")
 
 
-def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
+def _words(command: str, options: DemoOptions) -> list[str]:
     """Return the words of a command line, with folders filled in."""
     folder = options.output_dir
     source = f"books:{options.corpus}" if options.corpus else f"table:{folder}/docs"
-    return [word.format(out=folder, source=source) for word in words]
+    return [word.format(out=folder, source=source) for word in command.split()]
 
 
 def _key(before: str, commands: list[list[str]]) -> str:

@@ -11,7 +11,7 @@ class Stage(NamedTuple):
     Attributes:
         name: key in `stages.json`.
         title, purpose: heading, and what the stage does.
-        commands: words after `python`; `{out}` is replaced by the folder of the demo, `{source}`
+        commands: what follows `python`; `{out}` is replaced by the folder of the demo, `{source}`
             by the text.
         made: the files it writes to that folder.
         resumes: whether its commands resume after an interruption.
@@ -20,26 +20,19 @@ class Stage(NamedTuple):
     name: str
     title: str
     purpose: str
-    commands: tuple[tuple[str, ...], ...]
+    commands: tuple[str, ...]
     made: tuple[str, ...]
     resumes: bool = False
 
 
-def _flags(name: str) -> str:
-    return f"--flagfile=configs/demo/{name}.cfg"
-
-
-_MODEL = ("--albert_config_file=configs/demo/albert_config.json",)
-_VOCABULARY = ("--spm_model_file={out}/vocabulary.model",)
-_RECORDS = ("-m", "data_prep.create_pretraining_data")
-_PRETRAIN = ("run_pretraining.py", _flags("pretrain"), *_MODEL, "--output_dir={out}/pretrained")
+_FLAGS = "--flagfile=configs/demo/"
+_MODEL = "--albert_config_file=configs/demo/albert_config.json"
+_VOCABULARY = "--spm_model_file={out}/vocabulary.model"
+_RECORDS = f"-m data_prep.create_pretraining_data {_VOCABULARY}"
+_PRETRAIN = f"run_pretraining.py {_FLAGS}pretrain.cfg {_MODEL} --output_dir={{out}}/pretrained"
 _CLASSIFY = (
-    "run_classifier.py",
-    _flags("classify"),
-    *_MODEL,
-    *_VOCABULARY,
-    "--train_file={out}/passages/train.tsv",
-    "--eval_file={out}/passages/eval.tsv",
+    f"run_classifier.py {_FLAGS}classify.cfg {_MODEL} {_VOCABULARY} "
+    "--train_file={out}/passages/train.tsv --eval_file={out}/passages/eval.tsv"
 )
 
 DOCS = Stage(
@@ -47,12 +40,8 @@ DOCS = Stage(
     "Text",
     "Collects the docstrings of installed packages, a table for each.",
     (
-        (
-            "-m",
-            "examples.demo.package_docs",
-            "--package_list=configs/demo/packages.txt",
-            "--output_dir={out}/docs",
-        ),
+        "-m examples.demo.package_docs --package_list=configs/demo/packages.txt "
+        "--output_dir={out}/docs",
     ),
     ("docs",),
 )
@@ -63,14 +52,8 @@ STAGES = (
         "Corpus",
         "Reads text, splits it into sentences and holds out documents for evaluation.",
         (
-            (
-                "-m",
-                "data_prep.extract_corpus",
-                _flags("extract_corpus"),
-                "--source={source}",
-                "--output_file={out}/corpus/train.txt",
-                "--eval_output_file={out}/corpus/eval.txt",
-            ),
+            f"-m data_prep.extract_corpus {_FLAGS}extract_corpus.cfg --source={{source}} "
+            "--output_file={out}/corpus/train.txt --eval_output_file={out}/corpus/eval.txt",
         ),
         ("corpus/train.txt", "corpus/eval.txt"),
     ),
@@ -79,13 +62,8 @@ STAGES = (
         "Vocabulary",
         "Trains a SentencePiece unigram model on the training documents.",
         (
-            (
-                "-m",
-                "data_prep.train_vocabulary",
-                _flags("train_vocabulary"),
-                "--input_file={out}/corpus/train.txt",
-                "--output_prefix={out}/vocabulary",
-            ),
+            f"-m data_prep.train_vocabulary {_FLAGS}train_vocabulary.cfg "
+            "--input_file={out}/corpus/train.txt --output_prefix={out}/vocabulary",
         ),
         ("vocabulary.model", "vocabulary.vocab"),
     ),
@@ -94,20 +72,10 @@ STAGES = (
         "Training examples",
         "Combines sentences into pairs, swaps half of them, and masks whole words.",
         (
-            (
-                *_RECORDS,
-                _flags("create_pretraining_data"),
-                *_VOCABULARY,
-                "--input_file={out}/corpus/train.txt",
-                "--output_file={out}/records/train.tfrecord",
-            ),
-            (
-                *_RECORDS,
-                _flags("create_eval_data"),
-                *_VOCABULARY,
-                "--input_file={out}/corpus/eval.txt",
-                "--output_file={out}/records/eval.tfrecord",
-            ),
+            f"{_RECORDS} {_FLAGS}create_pretraining_data.cfg --input_file={{out}}/corpus/train.txt "
+            "--output_file={out}/records/train.tfrecord",
+            f"{_RECORDS} {_FLAGS}create_eval_data.cfg --input_file={{out}}/corpus/eval.txt "
+            "--output_file={out}/records/eval.tfrecord",
         ),
         ("records/train.tfrecord", "records/eval.tfrecord"),
     ),
@@ -115,7 +83,7 @@ STAGES = (
         "pretraining",
         "Pretraining",
         "Learns to predict masked tokens and to detect swapped pairs, with Muon.",
-        ((*_PRETRAIN, "--do_train", "--input_file={out}/records/train.tfrecord"),),
+        (f"{_PRETRAIN} --do_train --input_file={{out}}/records/train.tfrecord",),
         ("pretrained",),
         resumes=True,
     ),
@@ -123,14 +91,7 @@ STAGES = (
         "evaluation",
         "Evaluation",
         "Measures both objectives on the held-out documents, in float32.",
-        (
-            (
-                *_PRETRAIN,
-                "--do_eval",
-                "--dtype=float32",
-                "--eval_input_file={out}/records/eval.tfrecord",
-            ),
-        ),
+        (f"{_PRETRAIN} --do_eval --dtype=float32 --eval_input_file={{out}}/records/eval.tfrecord",),
         ("pretrained/eval_results.txt",),
     ),
     Stage(
@@ -138,13 +99,8 @@ STAGES = (
         "A task with real labels",
         "Collects passages to classify by their source, with the name of the source removed.",
         (
-            (
-                "-m",
-                "examples.demo.passages",
-                _flags("passages"),
-                "--corpus_dir={out}/corpus",
-                "--output_dir={out}/passages",
-            ),
+            f"-m examples.demo.passages {_FLAGS}passages.cfg --corpus_dir={{out}}/corpus "
+            "--output_dir={out}/passages",
         ),
         ("passages/train.tsv", "passages/eval.tsv"),
     ),
@@ -153,12 +109,8 @@ STAGES = (
         "Fine-tuning",
         "Trains a classifier from the pretrained weights.",
         (
-            (
-                *_CLASSIFY,
-                _flags("finetune"),
-                "--init_checkpoint={out}/pretrained",
-                "--output_dir={out}/finetuned",
-            ),
+            f"{_CLASSIFY} {_FLAGS}finetune.cfg --init_checkpoint={{out}}/pretrained "
+            "--output_dir={out}/finetuned",
         ),
         ("finetuned",),
         resumes=True,
@@ -167,7 +119,7 @@ STAGES = (
         "scratch",
         "The same from scratch",
         "Trains the same classifier from random weights, for comparison.",
-        ((*_CLASSIFY, _flags("from_scratch"), "--output_dir={out}/from_scratch"),),
+        (f"{_CLASSIFY} {_FLAGS}from_scratch.cfg --output_dir={{out}}/from_scratch",),
         ("from_scratch",),
         resumes=True,
     ),
@@ -176,12 +128,8 @@ STAGES = (
         "Export",
         "Writes a SavedModel with the vocabulary inside.",
         (
-            (
-                "export_saved_model.py",
-                *_VOCABULARY,
-                "--init_checkpoint={out}/pretrained",
-                "--export_path={out}/export",
-            ),
+            f"export_saved_model.py {_VOCABULARY} --init_checkpoint={{out}}/pretrained "
+            "--export_path={out}/export",
         ),
         ("export",),
     ),
@@ -190,13 +138,8 @@ STAGES = (
         "Reload",
         "Loads the export in a process without this project and repeats the evaluation.",
         (
-            (
-                "-m",
-                "examples.demo.check_export",
-                "{out}/export/encoder",
-                "{out}/records/eval.tfrecord",
-                "{out}/export_check.json",
-            ),
+            "-m examples.demo.check_export {out}/export/encoder {out}/records/eval.tfrecord "
+            "{out}/export_check.json",
         ),
         ("export_check.json",),
     ),
@@ -204,7 +147,7 @@ STAGES = (
         "report",
         "Report",
         "Writes down the results.",
-        (("-m", "examples.demo.write_report", "--output_dir={out}"),),
+        ("-m examples.demo.write_report --output_dir={out}",),
         ("report.html",),
     ),
 )
