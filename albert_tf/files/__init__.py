@@ -54,6 +54,7 @@ from albert_tf.files.tables import (
     read_rows,
     read_tsv,
     text_of,
+    tsv_rows,
     value_of,
 )
 from albert_tf.files.writing import (

@@ -137,23 +137,24 @@ def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]
 
     Arguments as for `read_rows`; the caller checks `Row.problem`.
     """
+    return _named(path, tsv_rows(path), columns)
+
+
+def tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Stream a TSV file, as `csv_rows` does a CSV file; quotes are ordinary characters."""
     lines = enumerate(read_lines(path), start=1)
-    return _named(path, ((number, line.split("\t")) for number, line in lines if line), columns)
+    return ((number, line.split("\t")) for number, line in lines if line)
 
 
 def _read_csv(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
     return _named(path, csv_rows(path), columns)
 
 
-def csv_rows(
-    path: str, delimiter: str = ",", quoted: bool = True
-) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Stream a CSV file, quoted as in RFC 4180: fields may contain line ends.
 
     Args:
         path: of the file, which may be compressed.
-        delimiter: between fields.
-        quoted: whether quotation marks have a meaning.
 
     Yields:
         The number of the line in which a row begins, and its fields; blank lines are left out.
@@ -165,13 +166,7 @@ def csv_rows(
         raise InputError(f"{path}: no such file")
     first = 1
     with open_decompressed(path) as file:
-        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        reader = csv.reader(
-            lines,
-            delimiter=delimiter,
-            quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-            strict=True,
-        )
+        reader = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
         try:
             for fields in reader:
                 if fields:
@@ -183,8 +178,9 @@ def csv_rows(
                 "whole fields, and double the quotation marks inside"
             )
             if "limit" in str(error):
-                problem = f"a field is longer than {csv.field_size_limit():,} characters" + (
-                    ", or its quotation mark is not closed" * quoted
+                problem = (
+                    f"a field is longer than {csv.field_size_limit():,} characters, or its "
+                    "quotation mark is not closed"
                 )
             raise InputError(f"{path}:{first}: {problem}") from None
         except UnicodeDecodeError:

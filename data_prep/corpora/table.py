@@ -249,9 +249,11 @@ def _json_object(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _csv_rows(path: str, options: ReaderOptions, **dialect: Any) -> Iterator[Row]:
+def _cell_rows(
+    path: str, options: ReaderOptions, read: Callable[[str], Iterator[tuple[int, list[str]]]]
+) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file; None for one with a wrong number of cells."""
-    rows = files.csv_rows(path, **dialect)
+    rows = read(path)
     _, columns = next(rows, (1, []))
     for name in _columns(options):
         if name not in columns:
@@ -268,9 +270,8 @@ TABLE_TYPES: dict[str, TableType] = {
     ".parquet": TableType(_parquet_rows, ("",), 1),
     ".jsonl": TableType(_json_rows, checked_rows=_MAX_ROWS_WITHOUT_COLUMN),
     ".json": TableType(_json_rows, checked_rows=_MAX_ROWS_WITHOUT_COLUMN),
-    ".csv": TableType(_csv_rows),
-    # Quotation marks have no special meaning in TSV: many tables contain unpaired ones.
-    ".tsv": TableType(functools.partial(_csv_rows, delimiter="\t", quoted=False)),
+    ".csv": TableType(functools.partial(_cell_rows, read=files.csv_rows)),
+    ".tsv": TableType(functools.partial(_cell_rows, read=files.tsv_rows)),
 }
 ENDINGS = tuple(
     kind + compression for kind, row in TABLE_TYPES.items() for compression in row.compressions

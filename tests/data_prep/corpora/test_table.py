@@ -177,6 +177,8 @@ def test_a_large_table_is_several_units(tmp_path, monkeypatch, name):
 def test_ends_of_lines_of_csv(tmp_path, end):
     (tmp_path / "t.csv").write_text(end.join(["id,text", '1,"a ""b"" c"', "", "2,d"]), newline="")
     assert [d.paragraphs for d in read(tmp_path / "t.csv")] == [['a "b" c'], ["d"]]
+    (tmp_path / "t.tsv").write_text(end.join(["id\ttext", '1\ta "b', "", "2\td"]), newline="")
+    assert [d.paragraphs for d in read(tmp_path / "t.tsv")] == [['a "b'], ["d"]]
 
 
 def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
