@@ -8,7 +8,6 @@ checksum, so damaged work is repeated.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import logging
@@ -36,14 +35,13 @@ _MARKER = "fingerprint"
 _NO_RUN = "0" * 64
 
 
-def fingerprint_of(options: Any, **made_from: Any) -> str:
+def fingerprint_of(settings: dict[str, Any], **made_from: Any) -> str:
     """Return a hash of everything that affects the result of a run.
 
     Args:
-        options: dataclass of the options of the run.
+        settings: the options of the run.
         made_from: the rest, as values for JSON.
     """
-    settings = dataclasses.asdict(options)
     made_from["settings"] = {k: v for k, v in settings.items() if k not in _WITHOUT_EFFECT}
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 

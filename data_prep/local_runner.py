@@ -48,7 +48,9 @@ def make_shards(plan: Plan) -> Iterator[WorkFolder]:
         InputError: If the text is not UTF-8 or yields no example, or if another process is using
             the folder.
     """
-    with WorkFolder.resume(plan) as work:
+    options = plan.options
+    first = options.output_files[0]
+    with WorkFolder.resume(first, options.work_dir, plan.fingerprint) as work:
         with work.kept_after_error():
             make_files(plan, work)
         yield work

@@ -65,7 +65,7 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
         least = min(least, max(1, tokens // _MIN_TOKENS_OF_NSP))
     buckets = max(least, -(-tokens // _TOKENS_PER_BUCKET))
     fingerprint = fingerprint_of(
-        options,
+        dataclasses.asdict(options),
         version=VERSION,
         input=[[path, *files.file_identity(path)] for path in paths],
         vocabulary=[files.sha256_of(tokenizer.path), tokenizer.normalization.to_dict()],

@@ -7,6 +7,7 @@ which part of the text.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf import files
 from albert_tf.input.masking import derive_seeds
 from albert_tf.logs import counted
 from albert_tf.progress import ThroughputLine
@@ -26,7 +28,8 @@ from data_prep.text_units import (
     lines_from,
     split_into_units,
 )
-from data_prep.workers import WorkerOptions, start_workers
+from data_prep.work_folder import WorkFolder
+from data_prep.workers import AnyWorkers, WorkerOptions, start_workers
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +58,11 @@ class _Sentences(NamedTuple):
 
 
 def sample_sentences(
-    paths: Sequence[str], size: int, seed: int, options: WorkerOptions
+    paths: Sequence[str],
+    size: int,
+    seed: int,
+    options: WorkerOptions,
+    work: WorkFolder | None = None,
 ) -> list[str]:
     """Draw a uniform sample of the lines of text files that are not blank.
 
@@ -64,6 +71,7 @@ def sample_sentences(
         size: number of sentences to draw; 0 for all of them.
         seed: seed of the draw.
         options: which workers read the files.
+        work: keeps what was read of the same files, for the same sample, when the command ends.
 
     Returns:
         The sentences in the order of the text. Lines longer than a megabyte are left out, with a
@@ -77,18 +85,34 @@ def sample_sentences(
     total = sum(unit.end - unit.begin for unit in units)
     parts: list[_Sentences] = []
     limit, found, done, skipped = _ALL, 0, 0, 0
+    cut = itertools.chain.from_iterable(
+        in_parts(unit, _PART_BYTES, document_sentences=1) for unit in units
+    )
 
     def tasks() -> Iterator[tuple[TextUnit, np.uint64]]:
-        for unit in units:
-            for part in in_parts(unit, _PART_BYTES, document_sentences=1):
-                sizes.append(part.end - part.begin)
-                yield part, limit  # of the moment: workers leave out what is beyond it
+        for part in cut:
+            sizes.append(part.end - part.begin)
+            yield part, limit  # of the moment: workers leave out what is beyond it
+
+    def read(workers: AnyWorkers) -> Iterator[tuple[_Sentences, int]]:
+        names = (f"sentences-{number:06d}" for number in itertools.count())
+        name = next(names)
+        while work and work.is_intact(name):
+            part = next(cut)
+            sizes.append(part.end - part.begin)
+            yield _read_piece(work, name)
+            name = next(names)
+        for found in workers.map(_sentences_of, tasks()):
+            if work:
+                _write_piece(work, name, *found)
+                name = next(names)
+            yield found
 
     with (
         start_workers(options, total, _prepare, (seed,)) as workers,
         ThroughputLine("read", "MB", total / 1e6) as progress,
     ):
-        for part, long in workers.map(_sentences_of, tasks()):
+        for part, long in read(workers):
             parts.append(part)
             skipped += long
             found += len(part.texts)
@@ -105,6 +129,21 @@ def sample_sentences(
     if 0 < size < found:
         sample = _smallest(sample, size)
     return sample.take(np.lexsort(sample.positions.T[::-1])).texts
+
+
+def _write_piece(work: WorkFolder, name: str, sentences: _Sentences, skipped: int) -> None:
+    draws, positions, texts = sentences
+    content = draws.tobytes() + positions.tobytes() + "\n".join(texts).encode()
+    work.write(name, content, {"sentences": len(texts), "skipped": skipped})
+
+
+def _read_piece(work: WorkFolder, name: str) -> tuple[_Sentences, int]:
+    record, content = work.require_record(name), files.read_bytes(work.file(name))
+    count = record["sentences"]
+    numbers = np.frombuffer(content[: 24 * count], np.uint64)
+    texts = content[24 * count :].decode().split("\n")[:count]
+    positions = numbers[count:].astype(np.int64).reshape(count, 2)
+    return _Sentences(numbers[:count], positions, texts), record["skipped"]
 
 
 def _smallest(sentences: _Sentences, size: int) -> _Sentences:

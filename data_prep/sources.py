@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -148,5 +149,9 @@ def fingerprint(
         templates: content of the file `options.templates`.
     """
     return fingerprint_of(
-        options, version=_VERSION, inputs=inputs, templates=templates, tools=tool_versions(TOOLS)
+        dataclasses.asdict(options),
+        version=_VERSION,
+        inputs=inputs,
+        templates=templates,
+        tools=tool_versions(TOOLS),
     )

@@ -17,10 +17,15 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
 from data_prep.accents import accent_loss
 from data_prep.bad_files import SKIP_BAD_FILES_HELP, readable
+from data_prep.hidden_folder import fingerprint_of
 from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
+from data_prep.work_folder import WorkFolder
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP
 
 logger = logging.getLogger(__name__)
+
+# Incremented whenever the same text gives another sample.
+_SAMPLE_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +102,8 @@ class VocabularyOptions(WithPaths):
 def train_vocabulary(options: VocabularyOptions) -> str:
     """Train a vocabulary and write its files, and its normalization to `tokenizer_config.json`.
 
+    What an interrupted run has read of the same text is kept for the next one.
+
     Returns:
         Path of the file that other commands read.
 
@@ -109,15 +116,34 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     from data_prep.sentence_sample import sample_sentences  # loads numba
     from data_prep.text_units import text_files
 
-    vocabulary_type = VOCABULARY_TYPES[options.model_type]
+    endings = VOCABULARY_TYPES[options.model_type].endings
     paths = text_files(options.input_file)
     folder = os.path.dirname(options.output_prefix)
-    outputs = [options.output_prefix + ending for ending in vocabulary_type.endings]
+    outputs = [options.output_prefix + ending for ending in endings]
     record = os.path.join(folder, CONFIG_FILE)
     files.check_outputs({"output_prefix": [*outputs, record]}, {"input_file": paths})
     files.make_folder(folder, "output_prefix")
     paths = readable(paths, files.check_utf8, options.skip_bad_files, [])
-    sentences = sample_sentences(paths, options.input_sentence_size, options.random_seed, options)
+    size, seed = options.input_sentence_size, options.random_seed
+    fingerprint = fingerprint_of(
+        {"input_sentence_size": size, "random_seed": seed},
+        version=_SAMPLE_VERSION,
+        input=[[path, *files.file_identity(path)] for path in paths],
+    )
+    with WorkFolder.resume(outputs[0], None, fingerprint) as work:
+        with work.kept_after_error():
+            sentences = sample_sentences(paths, size, seed, options, work)
+            _train(options, paths, sentences, outputs)
+        work.remove()
+    return outputs[0]
+
+
+def _train(
+    options: VocabularyOptions, paths: list[str], sentences: list[str], outputs: list[str]
+) -> None:
+    """Train on a sample, which is changed, and write the files."""
+    vocabulary_type = VOCABULARY_TYPES[options.model_type]
+    folder = os.path.dirname(options.output_prefix)
     normalization = _normalization(options, vocabulary_type, sentences)
     _check_symbols(options, vocabulary_type, normalization)
     _check_folder(folder, outputs, normalization)
@@ -133,15 +159,15 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     )
     config = {"tokenizer_class": vocabulary_type.huggingface_class, **normalization.to_dict()}
     contents.append((json.dumps(config, indent=2) + "\n").encode())
+    written = [*outputs, os.path.join(folder, CONFIG_FILE)]
     with contextlib.ExitStack() as renamed_at_exit:
-        for path, content in zip([*outputs, record], contents, strict=True):
+        for path, content in zip(written, contents, strict=True):
             partial = renamed_at_exit.enter_context(files.replacing(path))
             with files.open_file(partial, "wb") as file:
                 file.write(content)
         if read_normalization(folder) != normalization:
             for path in outputs:  # a vocabulary is never next to the record of another one
                 files.remove(path)
-    return outputs[0]
 
 
 def _normalization(

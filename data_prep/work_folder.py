@@ -18,13 +18,12 @@ from typing import IO, Any
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.hidden_folder import claim, hidden_folder, seal, unseal, with_kept_work
-from data_prep.plan import Plan
 
 logger = logging.getLogger(__name__)
 
 
 class WorkFolder:
-    """Finished pieces of a plan.
+    """Finished pieces of a run.
 
     Args:
         path: the folder.
@@ -35,16 +34,18 @@ class WorkFolder:
         self._lock: int | None = None
 
     @classmethod
-    def resume(cls, plan: Plan) -> WorkFolder:
-        """Return the locked folder of a plan, with the pieces that an earlier run has finished.
+    def resume(cls, output_file: str, work_dir: str | None, fingerprint: str) -> WorkFolder:
+        """Return the locked folder of a run, with the pieces that were finished before a kill.
 
-        Pieces of another plan are removed.
+        Args:
+            output_file, work_dir: as in `hidden_folder`.
+            fingerprint: identifies the run; pieces of another one are removed.
 
         Raises:
             InputError: If another process is using the folder, or it is not one of this program.
         """
-        work = cls(hidden_folder(plan.options.output_files[0], plan.options.work_dir))
-        work._lock, is_resumed = claim(work.path, plan.fingerprint)
+        work = cls(hidden_folder(output_file, work_dir))
+        work._lock, is_resumed = claim(work.path, fingerprint)
         if is_resumed:
             logger.info("resuming the unfinished run in %s", work.path)
         return work
@@ -78,6 +79,12 @@ class WorkFolder:
     def finish(self, name: str, record: dict[str, Any]) -> None:
         """Mark a piece as finished."""
         files.write_text(self.file(name + ".json"), seal(record), durable=False)
+
+    def write(self, name: str, content: bytes, record: dict[str, Any]) -> None:
+        """Write a piece of one file, and mark it as finished."""
+        with files.replacing(self.file(name), durable=False) as path, HashedFile(path) as file:
+            file.write(content)
+        self.finish(name, record | file.record)
 
     def is_intact(self, name: str, path: str | None = None) -> bool:
         """Return whether a piece of one file is finished and the file is unchanged since.

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import dask
 import pytest
 
 from albert_tf.errors import InputError
 from data_prep import dask_workers, local_runner
+from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.sentence_sample import sample_sentences
-from data_prep.vocabulary import VocabularyOptions
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.vocabulary import VocabularyOptions, train_vocabulary
 from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
 from tests.support.texts import contents_of_any_run, create
@@ -33,11 +36,12 @@ class Cluster:
         self.scheduler_file = str(folder / "scheduler.json")
         common = ["--scheduler-file", self.scheduler_file, "--no-dashboard"]
         local = ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder)]
+        self._start_worker = lambda: self._start("worker", *common, *local)
         self.scheduler = self._start("scheduler", "--port", "0", "--host", "127.0.0.1", *common)
         while not os.path.exists(self.scheduler_file):
             assert self.scheduler.poll() is None
             time.sleep(0.05)
-        self.workers = [self._start("worker", *common, *local) for _ in range(2)]
+        self.workers = [self._start_worker() for _ in range(2)]
 
     def _start(self, *words: str) -> subprocess.Popen:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -45,6 +49,13 @@ class Cluster:
             [sys.executable, "-m", "dask", *words],
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+
+    def lose_worker(self) -> None:
+        """Kill a worker, and start another one."""
+        lost = self.workers.pop(0)
+        lost.kill()
+        lost.wait()
+        self.workers.append(self._start_worker())
 
     def stop(self) -> None:
         for process in (*self.workers, self.scheduler):
@@ -61,7 +72,7 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def lasting_cluster(tmp_path_factory) -> Iterator[Cluster]:
-    """Yield a cluster for all tests that leave its processes alone."""
+    """Yield a cluster for all tests that leave its scheduler alone."""
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.stop()
@@ -83,71 +94,103 @@ def on_dask(options, tmp_path, cluster: Cluster):
     )
 
 
-def at_result(monkeypatch, number: int, action) -> None:
-    """Call `action` before a result of the cluster is awaited."""
-    result, calls = dask_workers.DaskWorkers._result, []
+@pytest.fixture(params=["extract_corpus", "train_vocabulary", "create_pretraining_data"])
+def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
+    """Return a function that runs a command in many pieces of work, and returns what it writes.
+
+    Its arguments are the folder to write to and a cluster; without one, this machine works.
+    """
+    monkeypatch.setattr(text, "_UNIT_BYTES", 10_000)
+    many = {"vocab_size": 500, "input_sentence_size": 700, "model_type": "wordpiece"}
+    corpus_options = {
+        "format": "text", "eval_fraction": 0.3, "near_duplicates": 0.3, "input_file": (str(corpus),)
+    }  # fmt: skip
+
+    def run(folder: pathlib.Path, cluster: Cluster | None = None) -> dict[str, object]:
+        out = str(folder / "train")
+        where = {"runner": "dask", "dask_scheduler": cluster.scheduler_file} if cluster else {}
+        if request.param == "extract_corpus":
+            outputs = {"output_file": f"{out}.txt", "eval_output_file": f"{out}.held_out"}
+            extract(ExtractionOptions(**corpus_options, **outputs, **where))
+        elif request.param == "train_vocabulary":
+            train_vocabulary(
+                VocabularyOptions(**many, input_file=(str(corpus),), output_prefix=out, **where)
+            )
+        else:
+            create(dataclasses.replace(options, output_file=(f"{out}.tfrecord",), **where))
+            return contents_of_any_run(folder)
+        found = {path.name: path.read_bytes() for path in folder.iterdir()}
+        return {name: found[name] for name in found if not name.endswith("corpus.json")}
+
+    return run
+
+
+@contextlib.contextmanager
+def watched(number: int = -1, action: Callable[[], None] = bool) -> Iterator[list[object]]:
+    """Collect the work whose results arrive, and act before one of them is awaited."""
+    map_, result, results = dask_workers.DaskWorkers.map, dask_workers.DaskWorkers._result, []
+
+    def collected(self, function, items):
+        given, taken = itertools.tee(items)
+        for done, item in zip(map_(self, function, given), taken, strict=True):
+            # What a sentence of a vocabulary must be below changes with the results.
+            name = function.__name__
+            results.append((name, item[0] if name == "_sentences_of" else item))
+            yield done
 
     def counted(self, future):
-        calls.append(future)
-        if len(calls) == number:
+        if len(results) == number:
             action()
         return result(self, future)
 
-    monkeypatch.setattr(dask_workers.DaskWorkers, "_result", counted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dask_workers.DaskWorkers, "map", collected)
+        patch.setattr(dask_workers.DaskWorkers, "_result", counted)
+        yield results
 
 
-def test_a_worker_killed_changes_nothing(options, expected, tmp_path, cluster, monkeypatch):
-    # A run with other options first, in the same worker processes.
-    other = dataclasses.replace(options, output_file=(str(tmp_path / "x"),), dupe_factor=1)
-    create(on_dask(other, tmp_path / "other", cluster))
-    at_result(monkeypatch, 3, cluster.workers[0].kill)
-    create(on_dask(options, tmp_path, cluster))
-    assert contents_of_any_run(tmp_path / "dask") == expected
-    assert cluster.workers[0].poll() is not None
+def test_a_worker_killed_changes_nothing(command, tmp_path, lasting_cluster):
+    expected = command(tmp_path / "here")
+    with watched(2, lasting_cluster.lose_worker) as results:
+        assert command(tmp_path / "dask", lasting_cluster) == expected
+    assert len(results) > 8
 
 
 @pytest.mark.slow
 def test_a_run_resumes_after_its_scheduler_is_lost(
-    options, expected, tmp_path, cluster, monkeypatch, capsys, tmp_path_factory
+    command, tmp_path, cluster, lasting_cluster, capsys
 ):
-    with monkeypatch.context() as patch:
-        at_result(patch, 4, cluster.stop)
-        with pytest.raises(ChildProcessError, match="lost the Dask scheduler at tcp://.*resume"):
-            create(on_dask(options, tmp_path, cluster))
-    (work,) = (tmp_path / "dask").iterdir()
-    assert list(work.glob("unit-*.json"))
-    other = Cluster(tmp_path_factory.mktemp("cluster"))
-    create(on_dask(options, tmp_path, other))
-    other.stop()
+    expected = command(tmp_path / "here")
+    with (
+        watched(4, cluster.stop) as finished,
+        pytest.raises(ChildProcessError, match="lost the Dask scheduler at tcp://.*resume"),
+    ):
+        command(tmp_path / "dask", cluster)
+    assert len(finished) == 4
+    assert [path.suffix for path in (tmp_path / "dask").iterdir()] == [".work"]
+    with watched() as repeated:
+        assert command(tmp_path / "dask", lasting_cluster) == expected
+    assert repeated
+    assert not [item for item in repeated if item in finished]
     assert "resuming the unfinished run" in capsys.readouterr().out
-    assert contents_of_any_run(tmp_path / "dask") == expected
 
 
-def test_extraction(tmp_path, lasting_cluster, corpus):
-    written = []
-    for runner, scheduler in ((None, None), ("dask", lasting_cluster.scheduler_file)):
-        output = tmp_path / str(runner) / "corpus.txt"
-        options = ExtractionOptions(
-            format="text", input_file=(str(corpus),), output_file=str(output),
-            eval_output_file=f"{output}.held_out", eval_fraction=0.3,
-            near_duplicates=0.3, runner=runner, dask_scheduler=scheduler,
-        )  # fmt: skip
-        extract(options)
-        written.append({path.name: path.read_bytes() for path in output.parent.iterdir()})
-        written[-1].pop("corpus.corpus.json")
-    assert written[0] == written[1]
-    assert len(written[0]) == 4
-
-
-def test_the_sample_of_a_vocabulary(lasting_cluster, corpus):
-    common = {"input_file": (), "output_prefix": ""}
-    local = VocabularyOptions(**common, num_processes=1)
-    remote = VocabularyOptions(
-        **common, runner="dask", dask_scheduler=lasting_cluster.scheduler_file
+@pytest.mark.slow
+def test_files_in_a_bucket(bucket, options, expected, tmp_path, cluster):
+    for name, path in (("in.txt", *options.input_file), ("30k.model", options.spm_model_file)):
+        bucket.put(name, pathlib.Path(path).read_bytes())
+    place = "gs://bucket"
+    create_pretraining_data(
+        dataclasses.replace(
+            on_dask(options, tmp_path, cluster),
+            input_file=(f"{place}/in.txt",),
+            spm_model_file=f"{place}/30k.model",
+            output_file=(f"{place}/train.tfrecord",),
+            work_dir=str(tmp_path / "work"),
+        )
     )
-    found = [sample_sentences([str(corpus)], 100, 1, options) for options in (local, remote)]
-    assert found[0] == found[1]
-    assert len(found[0]) == 100
+    assert bucket.objects["train.tfrecord"].content == expected["train.tfrecord"]
+    assert not list((tmp_path / "work").iterdir())
 
 
 @pytest.mark.slow
@@ -158,12 +201,12 @@ def test_a_cluster_of_its_own(options, expected, tmp_path):
 
 
 def test_errors_are_those_of_the_work(options, tmp_path, lasting_cluster):
-    text = tmp_path / "in.txt"
-    text.write_bytes(b"caf\xe9\n")
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"caf\xe9\n")
     with pytest.raises(InputError, match=r"in\.txt: line 1 is not UTF-8"):
         create(
             dataclasses.replace(
-                on_dask(options, tmp_path, lasting_cluster), input_file=(str(text),)
+                on_dask(options, tmp_path, lasting_cluster), input_file=(str(path),)
             )
         )
     assert not list((tmp_path / "dask").iterdir())
