@@ -2,7 +2,7 @@
 
 Worker processes read units and split their text into sentences. This process writes the results in
 order, so the bytes do not depend on the number of processes. After each unit, a journal records the
-sizes of the files (see `unfinished_corpus`).
+sizes of the files (see `corpus_files`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import dataclasses
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.children import stoppable
@@ -22,8 +22,8 @@ from albert_tf.progress import ThroughputLine
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
+from data_prep.corpus_files import CorpusFiles, sources_file
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.hidden_folder import hidden_folder, tool_versions, with_kept_work
 from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
     OutputDocument,
@@ -41,11 +41,8 @@ from data_prep.sources import (
     parse_sources,
     with_files,
 )
-from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
+from data_prep.work_folder import WorkFolder, hidden_folder, tool_versions
 from data_prep.workers import start_workers
-
-if TYPE_CHECKING:
-    from data_prep.document_store import DocumentStore
 
 
 class _Job(NamedTuple):
@@ -124,14 +121,6 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
             )
         files.make_folder(os.path.dirname(path), name)
     formats = tuple(CORPUS_FORMATS[source.format] for source in sources)
-    work = UnfinishedCorpus(
-        outputs,
-        options.work_dir,
-        fingerprint(options, inputs, own_templates),
-        resumable=not options.max_megabytes,
-        has_store=bool(options.near_duplicates),
-        unique_paragraphs=options.unique_paragraphs,
-    )
     values = vars(options) | {
         "bad_files": [],
         "templates": own_templates,
@@ -141,17 +130,20 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     reader_options = ReaderOptions(**{name: values[name] for name in names})
     job = _Job(options, reader_options, sources, formats)
     input_bytes = sum(identity[0] for identity in inputs.values())
-    extraction = _Extraction(job, work, input_bytes, start)
-    try:
-        if not work.state.get("done"):
+    identity = fingerprint(options, inputs, own_templates)
+    with (
+        WorkFolder.resume(
+            outputs[0], options.work_dir, identity, is_kept=not options.max_megabytes
+        ) as work,
+        work.kept_after_error(),
+        CorpusFiles(
+            work, outputs, bool(options.near_duplicates), options.unique_paragraphs
+        ) as corpus,
+    ):
+        extraction = _Extraction(job, work, corpus, input_bytes, start)
+        if not corpus.state.get("done"):
             extraction.write_all()
         return extraction.finish(inputs)
-    except BaseException as error:
-        is_kept = work.is_resumable and (bool(work.state) or not isinstance(error, InputError))
-        work.release(is_kept)
-        if is_kept and isinstance(error, InputError):
-            raise with_kept_work(error) from None
-        raise
 
 
 def _read_templates(options: ExtractionOptions) -> str:
@@ -175,21 +167,24 @@ class _Extraction:
 
     Args:
         job: what to extract.
-        work: the unfinished files.
+        work: the folder of unfinished work.
+        corpus: the files in it.
         input_bytes: size of all input files.
         start: start time of the run, by `time.monotonic`.
     """
 
-    def __init__(self, job: _Job, work: UnfinishedCorpus, input_bytes: int, start: float):
-        self._job, self._work, self._input_bytes = job, work, input_bytes
-        self._counts = Counts.from_dict(work.state.get("counts", {}))
+    def __init__(
+        self, job: _Job, work: WorkFolder, corpus: CorpusFiles, input_bytes: int, start: float
+    ):
+        self._job, self._work, self._corpus, self._input_bytes = job, work, corpus, input_bytes
+        self._counts = Counts.from_dict(corpus.state.get("counts", {}))
         language = job.options.language
         if language != "en" and all(format.has_sentences for format in job.formats):
             self._counts.warn(
                 f"`language`={language}: only recorded; this format has a sentence per line (books "
                 "splits paragraphs into sentences)"
             )
-        self._start = start - work.state.get("seconds", 0)
+        self._start = start - corpus.state.get("seconds", 0)
         self._left_out_bytes = 0
 
     def write_all(self) -> None:
@@ -198,14 +193,13 @@ class _Extraction:
         Raises:
             InputError: If there is no text for an output.
         """
-        options, work = self._job.options, self._work
-        work.open()
-        units_done = work.state.get("units", 0)
+        options, work, corpus = self._job.options, self._work, self._corpus
+        units_done = corpus.state.get("units", 0)
         with contextlib.ExitStack() as stack:
             sample = None
             if options.max_megabytes:
                 sample = stack.enter_context(
-                    DocumentSample(options.max_megabytes, options.random_seed, work.folder)
+                    DocumentSample(options.max_megabytes, options.random_seed, work.path)
                 )
             workers = stack.enter_context(
                 start_workers(options, self._input_bytes, _prepare, (self._job,))
@@ -214,8 +208,8 @@ class _Extraction:
             progress = stack.enter_context(
                 ThroughputLine("read", "MB", self._input_bytes / 1e6, before)
             )
-            write = sample.add if sample else work.write
-            collect = work.store.add if work.store else write
+            write = sample.add if sample else corpus.write
+            collect = corpus.store if options.near_duplicates else write
             tasks = itertools.islice(_tasks(self._job), units_done, None)
             for extracted in workers.map(_extract_unit, tasks):
                 units_done += 1
@@ -224,26 +218,29 @@ class _Extraction:
                     for document in self._output_of(extracted):
                         collect(document)
                     if not sample:
-                        work.save(self._state(units_done))
-                documents = (work.store or work.outputs[0]).written["documents"]
+                        corpus.save(self._state(units_done))
+                documents = corpus.stored or corpus.written[0]["documents"]
                 progress.update(
                     self._counts.input_bytes / 1e6, f"{documents:,} documents" if documents else ""
                 )
             if bad_files := self._job.reader_options.bad_files:
                 self._counts.left_out["files that cannot be read"] = len(bad_files)
             with work.writing():
-                if work.store:
-                    self._write_distinct(work.store, write)
+                if corpus.stored:
+                    kept = 0
+                    for document in corpus.without_near_duplicates(options.near_duplicates):
+                        write(document)
+                        kept += 1
+                    self._counts.left_out["near duplicates"] = corpus.stored - kept
                 for document in sample or ():
-                    work.write(document)
+                    corpus.write(document)
             self._left_out_bytes = sample.left_out_bytes if sample else 0
-        for output in work.outputs:
-            if not output.written["documents"]:
-                work.state = {}  # the same input would fail again
-                raise InputError(_why_empty(output.path, options, self._counts))
+        for path, written in zip(corpus.paths, corpus.written, strict=True):
+            if not written["documents"]:
+                with work.kept_after_error(is_useful=False):
+                    raise InputError(_why_empty(path, options, self._counts))
         with work.writing():
-            work.save(self._state(units_done) | {"done": True})
-        work.close()
+            corpus.finish(self._state(units_done))
 
     def _output_of(self, extracted: _ExtractedUnit) -> Iterator[OutputDocument]:
         yield from extracted.output
@@ -252,20 +249,9 @@ class _Extraction:
             yield from make_output_documents(document, new, extracted.weight, self._job.options)
 
     def _is_new(self, paragraph: Paragraph) -> bool:
-        assert self._work.seen
-        is_new = self._work.seen.add(paragraph.key)
+        is_new = self._corpus.is_new(paragraph.key)
         self._counts.repeated_characters += 0 if is_new else paragraph.characters
         return is_new
-
-    def _write_distinct(
-        self, store: DocumentStore, write: Callable[[OutputDocument], None]
-    ) -> None:
-        """Write the stored documents except near duplicates, and count those."""
-        kept = 0
-        for document in store.without_near_duplicates(self._job.options.near_duplicates):
-            write(document)
-            kept += 1
-        self._counts.left_out["near duplicates"] = store.written["documents"] - kept
 
     def _state(self, units: int) -> dict[str, Any]:
         return {
@@ -278,8 +264,7 @@ class _Extraction:
         """Move the files to their final names, then write the summary, and return it."""
         path = summary_file(self._job.options.output_file)
         files.remove(path)  # it does not describe the new files
-        for output in self._work.outputs:
-            output.publish()
+        self._corpus.publish()
         summary = {
             "settings": dataclasses.asdict(self._job.options),
             "sources": [source._asdict() for source in parse_sources(self._job.options)],
@@ -287,7 +272,7 @@ class _Extraction:
             "input_checksums": {
                 path: checksum for path in inputs if (checksum := published_checksum(path))
             },
-            "outputs": {output.path: output.written for output in self._work.outputs},
+            "outputs": dict(zip(self._corpus.paths, self._corpus.written, strict=True)),
             **self._counts.as_dict(),
             "left_out_by_max_megabytes": self._left_out_bytes,
             "seconds": round(time.monotonic() - self._start, 3),

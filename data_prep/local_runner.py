@@ -7,7 +7,6 @@ so a killed run resumes from there when the same command is started again.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import platform
@@ -16,44 +15,39 @@ from collections.abc import Iterator
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.input.record_index import index_records
 from albert_tf.logs import counted
 from albert_tf.progress import ThroughputLine
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
 from data_prep.runs import DamagedRunError, read_buckets, write_run
-from data_prep.shards import (
-    is_made,
-    join_parts,
-    part_name,
-    run_name,
-    unit_name,
-    unit_of,
-    write_part,
-)
-from data_prep.work_folder import WorkFolder
+from data_prep.tfrecords import write_records
+from data_prep.work_folder import HashedFile, WorkFolder, concatenate
 from data_prep.workers import AnyWorkers, start_workers
 
 logger = logging.getLogger(__name__)
 
 
-@contextlib.contextmanager
-def make_shards(plan: Plan) -> Iterator[WorkFolder]:
-    """Make all output files of a plan, resuming an interrupted run.
+def unit_name(number: int) -> str:
+    return f"unit-{number:05d}"
 
-    Yields:
-        The folder that contains the files, locked until the block ends.
 
-    Raises:
-        InputError: If the text is not UTF-8 or yields no example, or if another process is using
-            the folder.
-    """
-    options = plan.options
-    first = options.output_files[0]
-    with WorkFolder.resume(first, options.work_dir, plan.fingerprint) as work:
-        with work.kept_after_error():
-            make_files(plan, work)
-        yield work
+def run_name(unit: int, number: int) -> str:
+    return f"{unit_name(unit)}-{number:03d}.run"
+
+
+def unit_of(run: str) -> int:
+    """Return the number of the unit that a run belongs to."""
+    return int(run.split("-")[1])
+
+
+def part_name(bucket: int) -> str:
+    return f"part-{bucket:05d}.tfrecord"
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05d}.tfrecord"
 
 
 def make_files(plan: Plan, work: WorkFolder) -> None:
@@ -64,7 +58,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
     """
     units = [unit for unit in range(len(plan.units)) if not work.record(unit_name(unit))]
     shards = [
-        shard for shard in range(len(plan.options.output_files)) if not is_made(plan, work, shard)
+        shard for shard in range(len(plan.options.output_files)) if not _is_made(plan, work, shard)
     ]
     made = [
         bucket
@@ -186,8 +180,43 @@ def _make_part(task: tuple[int, list[str]]) -> int | str:
         slices = list(read_buckets(paths, bucket, _worker.plan.buckets, maker.token_dtype))
     except DamagedRunError as damaged:
         return os.path.basename(damaged.args[0])
-    return write_part(work, maker, bucket, slices)
+    counts: Counter[str] = Counter()
+    name = part_name(bucket)
+    with files.replacing(work.file(name), durable=False) as partial, HashedFile(partial) as file:
+        for features in maker.examples_of(slices, counts):
+            write_records(file, features)
+    work.finish(name, {**file.record, "counts": counts})
+    return counts["written_examples"]
 
 
 def _make_shard(shard: int) -> None:
-    join_parts(_worker.plan, _worker.work, shard)
+    """Concatenate the parts of an output file, inside the work folder, and remove them."""
+    plan, work = _worker.plan, _worker.work
+    if _is_made(plan, work, shard):
+        return
+    name = shard_name(shard)
+    parts = _parts_of(plan, shard)
+    examples = work.counts(parts)["written_examples"]
+    if len(parts) == 1:
+        whole = work.require_record(parts[0])
+        record = {key: whole[key] for key in ("bytes", "sha256")}
+        files.rename(work.file(parts[0]), work.file(name), durable=False)
+    else:
+        record = concatenate([work.file(part) for part in parts], work.file(name))
+    index = index_records(work.file(name))
+    work.finish(name, {**record, "examples": examples, "index": index})
+    for part in parts:
+        files.remove(work.file(part))
+
+
+def _parts_of(plan: Plan, shard: int) -> list[str]:
+    first = shard * plan.buckets_per_file
+    return [part_name(bucket) for bucket in range(first, first + plan.buckets_per_file)]
+
+
+def _is_made(plan: Plan, work: WorkFolder, shard: int) -> bool:
+    """Return whether an output file is complete, in the work folder or under its final name."""
+    if any(work.record(part) is None for part in _parts_of(plan, shard)):
+        return False  # their counts are needed
+    name = shard_name(shard)
+    return work.is_intact(name) or work.is_intact(name, plan.options.output_files[shard])

@@ -20,9 +20,9 @@ from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE
 from data_prep.example_maker import UNKNOWN_CHARACTER
-from data_prep.hidden_folder import tool_versions
 from data_prep.plan import Plan
 from data_prep.text_units import text_files
+from data_prep.work_folder import tool_versions
 
 logger = logging.getLogger(__name__)
 

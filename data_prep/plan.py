@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from albert_tf import files
 from albert_tf.tokenizers import Tokenizer
-from data_prep.hidden_folder import fingerprint_of
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.text_units import TEXT_PER_COMPRESSED, TextUnit, split_into_units
+from data_prep.work_folder import fingerprint_of
 
 # Incremented whenever the same options and input give other examples.
 VERSION = 4

@@ -26,7 +26,7 @@ from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.bad_files import readable
 from data_prep.example_maker import load_tokenizer, masking_of
-from data_prep.local_runner import make_shards
+from data_prep.local_runner import make_files, part_name, shard_name, unit_name
 from data_prep.manifest_writer import (
     build_manifest,
     check_labels,
@@ -35,7 +35,6 @@ from data_prep.manifest_writer import (
 )
 from data_prep.plan import Plan, make_plan
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.shards import part_name, shard_name, unit_name
 from data_prep.text_units import text_files
 from data_prep.work_folder import WorkFolder, move
 
@@ -80,7 +79,9 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     note = masking_of(options).shortfall(options.max_seq_length)
     if note and options.masking == "static":  # of dynamic masks, training decides
         logger.info("%s", note)
-    with make_shards(plan) as work:
+    with WorkFolder.resume(outputs[0], options.work_dir, plan.fingerprint) as work:
+        with work.kept_after_error():
+            make_files(plan, work)
         return publish(plan, work, tokenizer, start)
 
 

@@ -12,10 +12,11 @@ from albert_tf.errors import InputError
 from data_prep.corpora.base import expand_folders
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.hidden_folder import fingerprint_of, tool_versions
+from data_prep.work_folder import fingerprint_of, tool_versions
 
-# Incremented whenever the same options and input give another corpus.
-_VERSION = 4
+# Incremented whenever the same options and input give another corpus, or the files of unfinished
+# work change.
+_VERSION = 5
 # Packages that decide what is text and where a sentence ends.
 TOOLS = ("albert-tf", "sentencex", "langcodes", "mwparserfromhell", "pyarrow", "rensa", "py3langid")
 

@@ -17,9 +17,8 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
 from data_prep.accents import accent_loss
 from data_prep.bad_files import SKIP_BAD_FILES_HELP, readable
-from data_prep.hidden_folder import fingerprint_of
 from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
-from data_prep.work_folder import WorkFolder
+from data_prep.work_folder import WorkFolder, fingerprint_of
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP
 
 logger = logging.getLogger(__name__)
@@ -133,20 +132,25 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     with WorkFolder.resume(outputs[0], None, fingerprint) as work:
         with work.kept_after_error():
             sentences = sample_sentences(paths, size, seed, options, work)
-            _train(options, paths, sentences, outputs)
+            _train(options, paths, sentences, outputs, work)
         work.remove()
     return outputs[0]
 
 
 def _train(
-    options: VocabularyOptions, paths: list[str], sentences: list[str], outputs: list[str]
+    options: VocabularyOptions,
+    paths: list[str],
+    sentences: list[str],
+    outputs: list[str],
+    work: WorkFolder,
 ) -> None:
     """Train on a sample, which is changed, and write the files."""
     vocabulary_type = VOCABULARY_TYPES[options.model_type]
     folder = os.path.dirname(options.output_prefix)
     normalization = _normalization(options, vocabulary_type, sentences)
     _check_symbols(options, vocabulary_type, normalization)
-    _check_folder(folder, outputs, normalization)
+    with work.kept_after_error(is_useful=False):  # another folder is needed
+        _check_folder(folder, outputs, normalization)
     for number, sentence in enumerate(sentences):  # in place: the sample may fill the memory
         sentences[number] = vocabulary_type.prepare(sentence, normalization)
     sentences = [sentence for sentence in sentences if sentence]

@@ -15,10 +15,10 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import extract_corpus
 from data_prep.corpora.base import Counts, Document
+from data_prep.corpus_files import sources_file
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import OutputDocument, document_hash, split_paragraphs
 from data_prep.sampling import DocumentSample
-from data_prep.unfinished_corpus import sources_file
 
 
 @pytest.fixture

@@ -16,10 +16,12 @@ from collections import Counter
 import pytest
 
 from albert_tf.errors import InputError, Stopped
-from data_prep import extract_corpus, output_documents, parallel, unfinished_corpus
+from data_prep import corpus_files, extract_corpus, output_documents, parallel
 from data_prep.corpora import text
+from data_prep.corpus_files import CorpusFiles, sources_file
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.work_folder import WorkFolder, move
 from tests.conftest import ROOT
 from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.support.texts import Killed
@@ -73,7 +75,7 @@ def contents(options: ExtractionOptions) -> dict[str, bytes]:
 
 
 def sources(path: str) -> list[tuple[str, str]]:
-    lines = pathlib.Path(unfinished_corpus.sources_file(path)).read_text("utf-8").splitlines()
+    lines = pathlib.Path(sources_file(path)).read_text("utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
 
 
@@ -216,28 +218,27 @@ def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, afte
         eval_output_file=str(tmp_path / "other" / "eval.txt"),
     )
     saved = []
-    save = unfinished_corpus.UnfinishedCorpus.save
+    save = CorpusFiles.save
 
     def save_or_die(self, state):
         if len(saved) == after:
-            for appended in self._appended:
-                appended.flushed()  # what was written beyond the last line of the journal
-            if torn and self.state:
-                self._journal.write('{"units": 99, "sizes": [[1, ')
-                self._journal.flush()
+            self.flush()  # what was written beyond the last line of the journal
+            if torn:
+                with open(self._path("journal.json"), "a") as journal:
+                    journal.write('{"units": 99, "sizes": [[1, ')
             raise Killed
         saved.append(state["units"])
         save(self, state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished_corpus.UnfinishedCorpus, "save", save_or_die)
+        patch.setattr(CorpusFiles, "save", save_or_die)
         with pytest.raises(Killed):
             extract_corpus.run(other)
     assert [path.name for path in (tmp_path / "other").iterdir()] == [".train.txt.work"]
     capsys.readouterr()
     with monkeypatch.context() as patch:
         patch.setattr(
-            unfinished_corpus.UnfinishedCorpus,
+            CorpusFiles,
             "save",
             lambda self, state: (saved.append(state["units"]), save(self, state)),
         )
@@ -253,7 +254,7 @@ def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, afte
 @pytest.mark.parametrize("ignored", [False, True])
 def test_the_end_of_the_terminal_stops_a_run(options, monkeypatch, ignored):
     number = signal.SIGHUP
-    save = unfinished_corpus.UnfinishedCorpus.save
+    save = CorpusFiles.save
 
     def save_and_signal(self, state):
         save(self, state)
@@ -262,7 +263,7 @@ def test_the_end_of_the_terminal_stops_a_run(options, monkeypatch, ignored):
     before = signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(unfinished_corpus.UnfinishedCorpus, "save", save_and_signal)
+            patch.setattr(CorpusFiles, "save", save_and_signal)
             if not ignored:
                 with pytest.raises(Stopped) as stopped:
                     extract(options)
@@ -278,16 +279,16 @@ def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):
     expected = contents(options)
     for name in expected:
         pathlib.Path(options.output_file).parent.joinpath(name).unlink(missing_ok=True)
-    publish, published = unfinished_corpus.CorpusOutput.publish, []
+    published = []
 
-    def once(self):
+    def once(path, target):
         if published:
             raise Killed
-        published.append(self)
-        publish(self)
+        published.append(path)
+        move(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished_corpus.CorpusOutput, "publish", once)
+        patch.setattr(corpus_files, "move", once)
         with pytest.raises(Killed):
             extract_corpus.run(options)
     with monkeypatch.context() as patch:
@@ -297,10 +298,11 @@ def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):
 
 
 def test_two_runs_do_not_write_the_same_files(options):
-    work = unfinished_corpus.UnfinishedCorpus([options.output_file], None, "f" * 64, resumable=True)
-    with pytest.raises(InputError, match="`output_file`: another process is already writing"):
+    with (
+        WorkFolder.resume(options.output_file, None, "f" * 64),
+        pytest.raises(InputError, match="`output_file`: another process is already writing"),
+    ):
         extract_corpus.run(options)
-    work.release()
     extract_corpus.run(options)
 
 
@@ -310,7 +312,7 @@ def test_another_run_starts_from_scratch(options, inputs, tmp_path, monkeypatch,
     rows.write_text("odd 1 -> (a)")
     options = dataclasses.replace(options, templates=str(rows))
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished_corpus.CorpusOutput, "publish", lambda self: 1 / 0)
+        patch.setattr(CorpusFiles, "publish", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             extract_corpus.run(options)
     folder = pathlib.Path(options.output_file).parent / ".train.txt.work"
@@ -323,14 +325,10 @@ def test_another_run_starts_from_scratch(options, inputs, tmp_path, monkeypatch,
     elif change == "input":
         os.utime(inputs / "lines.txt", ns=(0, 0))
     else:
-        journal = (folder / "journal").read_text().splitlines(keepends=True)
-        (folder / "journal").write_text("".join(journal[:-1]))
         (folder / "0.txt").write_bytes(b"")
     capsys.readouterr()
     extract_corpus.run(options)
-    printed = capsys.readouterr().out
-    assert "resuming" not in printed
-    assert ("starting from scratch" in printed) == (change != "output is gone")
+    assert "starting from scratch" in "".join(capsys.readouterr())
     found = contents(options)
     extract_corpus.run(options)
     assert contents(options) == found

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import near_duplicates, parallel, unfinished_corpus
+from data_prep import near_duplicates, parallel
+from data_prep.corpus_files import CorpusFiles
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates, signature
@@ -235,32 +236,23 @@ def test_the_number_of_processes_changes_nothing(options):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "after"),
-    [
-        ("UnfinishedCorpus", "save", 3),
-        ("CorpusOutput", "write", 0),
-        ("CorpusOutput", "write", 30),
-        ("CorpusOutput", "publish", 1),
-    ],
+    ("name", "after"), [("save", 3), ("write", 0), ("write", 30), ("publish", 0)]
 )
-def test_an_interrupted_run_resumes(options, monkeypatch, capsys, owner, name, after):
+def test_an_interrupted_run_resumes(options, monkeypatch, capsys, name, after):
     extract(options)
     expected = contents(options)
     for path in pathlib.Path(options.output_file).parent.iterdir():
         path.unlink()
-    patched = getattr(unfinished_corpus, owner)
-    original, calls = getattr(patched, name), itertools.count()
+    original, calls = getattr(CorpusFiles, name), itertools.count()
 
     def until_killed(self, *arguments):
         if next(calls) == after:
-            for appended in self._appended if owner == "UnfinishedCorpus" else [self]:
-                if name != "publish":
-                    appended.flushed()  # more than the last line of the journal records
+            self.flush()  # more than the last line of the journal records
             raise Killed
         return original(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(patched, name, until_killed)
+        patch.setattr(CorpusFiles, name, until_killed)
         with pytest.raises(Killed):
             extract(options)
     extract(options)
@@ -274,8 +266,7 @@ def test_invalid_similarities(options, value):
 
 
 def test_a_missing_library_is_named_first(options, monkeypatch):
-    for name in ("near_duplicates", "document_store"):
-        monkeypatch.delitem(sys.modules, f"data_prep.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "data_prep.near_duplicates", raising=False)
     monkeypatch.setitem(sys.modules, "rensa", None)
     with pytest.raises(InputError, match="rensa is not installed; pip install 'albert-tf.clean.'"):
         extract(options)

@@ -12,7 +12,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import find_manifests
-from data_prep import hidden_folder, train_vocabulary
+from data_prep import train_vocabulary, work_folder
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
@@ -130,21 +130,21 @@ def test_a_folder_that_was_just_created_is_taken_over(options, text, tmp_path, c
 
 
 def test_unfinished_work_on_remote_files_is_private(tmp_path, monkeypatch):
-    monkeypatch.setattr(hidden_folder.tempfile, "gettempdir", lambda: str(tmp_path))
-    one, two = (hidden_folder.hidden_folder(f"gs://{n}/train.tfrecord", None) for n in "ab")
+    monkeypatch.setattr(work_folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    one, two = (work_folder.hidden_folder(f"gs://{n}/train.tfrecord", None) for n in "ab")
     assert one != two
-    assert one == hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
+    assert one == work_folder.hidden_folder("gs://a/train.tfrecord", None)
     (private,) = tmp_path.iterdir()
     assert private.stat().st_mode & 0o777 == 0o700
     assert pathlib.Path(one).parent == private
     private.chmod(0o777)
     with pytest.raises(InputError, match="`work_dir`: .* or other users can write to it"):
-        hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
+        work_folder.hidden_folder("gs://a/train.tfrecord", None)
     private.rename(tmp_path / "elsewhere")
     private.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="`work_dir`: .* is a link"):
-        hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
-    shared = {hidden_folder.hidden_folder(f"{n}/train.txt", "/w") for n in ("de", "./de", "fr")}
+        work_folder.hidden_folder("gs://a/train.tfrecord", None)
+    shared = {work_folder.hidden_folder(f"{n}/train.txt", "/w") for n in ("de", "./de", "fr")}
     assert len(shared) == 2
     assert {os.path.dirname(folder) for folder in shared} == {"/w"}
 

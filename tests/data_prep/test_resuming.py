@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import local_runner, shards, work_folder
+from data_prep import local_runner, pretraining_data, work_folder
 from tests.support.texts import Killed, contents, create
 
 pytestmark = pytest.mark.integration
@@ -53,7 +53,7 @@ def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, small_pieces
 
 def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "join_parts", lambda *arguments: create(options))
+        patch.setattr(local_runner, "_make_shard", lambda *arguments: create(options))
         with pytest.raises(InputError, match="`output_file`: another process is already writing"):
             create(options)
 
@@ -70,7 +70,7 @@ def test_other_options_or_input_start_from_scratch(options, tmp_path, monkeypatc
     shutil.copy(options.input_file[0], text)
     options = dataclasses.replace(options, input_file=(str(text),))
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(local_runner, "_make_shard", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
         with pytest.raises(ZeroDivisionError):
@@ -88,7 +88,7 @@ def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
     manifest, _ = create(options)
     file = pathlib.Path(options.output_file[0])
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "make_files", lambda *arguments: 1 / 0)
+        patch.setattr(pretraining_data, "make_files", lambda *arguments: 1 / 0)
         assert create(options)[0] == json.loads(json.dumps(manifest))
         content = file.read_bytes()
         file.write_bytes(content[:-1] + b"?")
@@ -109,7 +109,7 @@ def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monke
 
     other = dataclasses.replace(options, ngram=2)
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "write_records", fail)
+        patch.setattr(local_runner, "write_records", fail)
         with pytest.raises(OSError, match="No space"):
             create(other)
     left = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep import local_runner, pretraining_data, runs, unfinished_corpus
+from data_prep import local_runner, pretraining_data, runs
+from data_prep.corpus_files import CorpusFiles
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
@@ -137,7 +138,7 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
     extract(options)
     expected = result()
     shutil.rmtree(out)
-    save = unfinished_corpus.UnfinishedCorpus.save
+    save = CorpusFiles.save
     saves = []
 
     def save_or_die(self, state):
@@ -146,9 +147,9 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
 
     with monkeypatch.context() as patch:
         if killed_in == "save":
-            patch.setattr(unfinished_corpus.UnfinishedCorpus, "save", save_or_die)
+            patch.setattr(CorpusFiles, "save", save_or_die)
         else:
-            patch.setattr(unfinished_corpus.CorpusOutput, "publish", kill)
+            patch.setattr(CorpusFiles, "publish", kill)
         with pytest.raises(Killed):
             extract(options)
     out.rename(saved)
