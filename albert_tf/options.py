@@ -100,7 +100,7 @@ class WithPaths:
     """Options whose paths are normalized, from the command line as from Python.
 
     Raises:
-        InputError: If a path is empty, or a file to write has the name of a folder.
+        InputError: If a path is empty or not UTF-8, or a file to write has the name of a folder.
     """
 
     def __post_init__(self) -> None:
@@ -118,7 +118,10 @@ class WithPaths:
             object.__setattr__(self, field.name, tuple(paths) if is_list else paths[0])
 
     def _path(self, name: str, kind: Any, path: Any) -> str:
-        given, path = os.fspath(path), normalized(path)
+        try:
+            given, path = os.fspath(path), normalized(path)
+        except InputError as error:
+            raise InputError(f"`{name}`={error}") from None
         if kind == "file" and given.endswith("/"):
             raise InputError(f"`{name}`={given}: is the name of a folder; add that of the file")
         # `./a/b` stays a path, as `a/b` may be published weights.

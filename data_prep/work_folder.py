@@ -76,7 +76,7 @@ def hidden_folder(output_file: str, work_dir: str | None) -> str:
     if not work_dir and not is_remote:
         return os.path.join(folder, f".{name}.work")
     where = output_file if is_remote else os.path.realpath(output_file)
-    place = hashlib.sha256(where.encode()).hexdigest()[:12]
+    place = hashlib.sha256(os.fsencode(where)).hexdigest()[:12]
     return os.path.join(work_dir or _private_folder(), f".{name}-{place}.work")
 
 

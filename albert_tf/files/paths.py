@@ -7,9 +7,28 @@ import functools
 import glob
 import os
 import posixpath
+import sys
 import tempfile
 
+from albert_tf.errors import InputError
 from albert_tf.files.remote import is_read_only, is_remote
+
+
+def text_name(path: str) -> str:
+    """Return a path.
+
+    Raises:
+        InputError: If it cannot be written into files of text, or is not one of this system.
+    """
+    try:
+        path.encode()
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        problem = "the name of a file must be UTF-8; rename it"
+        if sys.getfilesystemencoding() != "utf-8":
+            problem = "Python takes names of files for ASCII; set PYTHONUTF8=1 before it starts"
+        raise InputError(f"{path!a}: {problem}") from None
+    return path
 
 
 def normalized(path: str | os.PathLike[str]) -> str:
@@ -17,8 +36,11 @@ def normalized(path: str | os.PathLike[str]) -> str:
 
     Links stay, but what `..` follows is resolved as the operating system does, through links. Names
     on servers have no links; addresses that can only be read are returned unchanged.
+
+    Raises:
+        InputError: As of `text_name`.
     """
-    text = os.fspath(path)
+    text = text_name(os.fspath(path))
     if is_remote(text):
         scheme, _, name = text.partition("://")
         if is_read_only(text) or "::" in text or not name:

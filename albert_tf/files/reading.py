@@ -14,6 +14,7 @@ from typing import IO, Any
 import google_crc32c
 
 from albert_tf.errors import InputError
+from albert_tf.files.paths import text_name
 from albert_tf.files.remote import is_remote, run, scheme_of
 
 # Commas in a name, up to which it is looked for among the patterns of a list.
@@ -82,7 +83,7 @@ def expand_globs(
             paths = _named_exactly(rest[:count])
         if not paths:
             raise InputError(f"`{argument}`: no file matches {rest[0]!r}")
-        for path in paths:
+        for path in map(text_name, paths):
             if not is_remote(path) and not (os.path.isfile(path) or os.path.isdir(path)):
                 what = "a pipe or a device; save its content to a file, which is read several times"
                 if not os.path.exists(path):
@@ -192,7 +193,7 @@ def files_below(folder: str, ending: str | tuple[str, ...] = "") -> list[str]:
         walk = ((os.path.relpath(parent, folder), names) for parent, _, names in os.walk(folder))
         found = (os.path.normpath(os.path.join(parent, n)) for parent, names in walk for n in names)
     return sorted(
-        os.path.join(folder, name)
+        text_name(os.path.join(folder, name))
         for name in found
         if name.endswith(ending) and not _is_hidden(name.split("/"))
     )

@@ -257,3 +257,24 @@ def test_lines_end_where_pythons_universal_newlines_end_them(tmp_path_factory, c
         with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
             patch.setattr(streaming.os, "read", lambda descriptor, _, n=read_size: file.read(n))
             assert list(streaming._lines(0, "strict")) == expected
+
+
+def test_names_that_are_not_utf_8_are_refused(tmp_path):
+    path = os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")
+    pathlib.Path(path).touch()
+    for find, pattern in (
+        (files.normalized, path),
+        (lambda pattern: files.expand_globs([pattern]), f"{tmp_path}/*"),
+        (files.files_below, str(tmp_path)),
+    ):
+        with pytest.raises(InputError, match=r"caf\\udce9.txt': the name of a file must be UTF-8"):
+            find(pattern)
+    process = subprocess.run(
+        [sys.executable, "-c", "from albert_tf.files import normalized; normalized('\\xe9')"],
+        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert process.stderr.splitlines()[-1] == (
+        r"albert_tf.errors.InputError: '\xe9': Python takes names of files for ASCII; set "
+        "PYTHONUTF8=1 before it starts"
+    )
