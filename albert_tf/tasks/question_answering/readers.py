@@ -8,6 +8,7 @@ also in one of its own. Ids may be numbers, which predictions then have as text.
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import types
 from collections.abc import Iterable, Iterator
@@ -213,8 +214,9 @@ def _content(path: str) -> tuple[str, Iterable[tuple[str, _Item]]]:
             for location, values in rows
         )
     text = read_text(path).removeprefix("\ufeff")
-    # Lines end at line feeds only: texts may contain other separators, such as U+2028.
-    lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    # Not `splitlines`: texts may contain other separators, such as U+2028.
+    numbered = enumerate(io.StringIO(text, newline=None), start=1)
+    lines = [(n, line.removesuffix("\n")) for n, line in numbered if line.strip()]
     if path.endswith(".jsonl") or (len(lines) > 1 and _is_object(lines[0][1])):
         return "", ((f"line {n}", _item(line, f"{path}:{n}")) for n, line in lines)
     content = parse_json(text, path, object)

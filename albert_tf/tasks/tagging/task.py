@@ -377,6 +377,6 @@ class TaggingTask(FineTuningTask):
 
     def parse_lines(self, lines: Sequence[str], first: int) -> list[TaggedExample]:
         return [
-            self._example(TaggedText(f"line {number}", number, line))
+            self._example(TaggedText(f"line {number}", number - 1, line))  # as in a file
             for number, line in enumerate(lines, start=first)
         ]

@@ -534,6 +534,8 @@ def test_plain_tags_have_no_entities(tmp_path):
     assert scores["eval_accuracy"] == task.baseline(examples).results["eval_accuracy"] == 2 / 3
     first, _ = task.decode(examples, {"logits": logits})
     assert json.loads(first) == {"id": 0, "text": "ab c", "words": ["ab", "c"], "tags": ["N", "N"]}
+    # Lines of standard input, which are numbered from 1, have the ids of a file.
+    assert [line.source.id for line in task.parse_lines(["ab c", "de"], 1)] == [0, 1]
     tags, errors = task.report_sections(examples, {"logits": logits})
     assert tags.tables[0].rows[1][0] == "V"
     assert errors.tables[0].rows == [("c", "V", "N", "1")]
