@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -155,37 +154,6 @@ def test_the_whole_way(bucket, run, start, project):
     exported = {"export.json", "encoder/saved_model.pb", "encoder/assets/spiece.model"}
     assert exported <= contents(bucket, "export").keys()
     assert not [name for name in bucket.objects if name.endswith(".partial")]
-
-
-@pytest.mark.slow
-def test_a_classifier_learns_and_keeps_the_best_checkpoint(bucket, run, project):
-    draw = random.Random(0)
-    words = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
-    for split, count in (("train", 120), ("eval", 40)):
-        labels = draw.choices(list(words), k=count)
-        rows = [f"{' '.join(draw.choices(words[label], k=6))}\t{label}" for label in labels]
-        bucket.put(f"{split}.tsv", "\n".join(["body\tkind", *rows, ""]).encode())
-    bucket.put("config.json", project.config.read_bytes())
-    bucket.put("vocabulary.model", project.model.read_bytes())
-    flags = (
-        "run_classifier.py", "--engine=jax", f"--albert_config_file={PLACE}/config.json",
-        f"--spm_model_file={PLACE}/vocabulary.model", f"--train_file={PLACE}/train.tsv",
-        f"--eval_file={PLACE}/eval.tsv", f"--predict_file={PLACE}/eval.tsv", "--text_column=body",
-        "--label_column=kind", f"--output_dir={PLACE}/out", "--max_seq_length=24",
-        "--train_batch_size=16", "--train_step=240", "--warmup_step=20", "--learning_rate=0.001",
-        "--eval_every_steps=80", "--do_eval", "--do_predict",
-    )  # fmt: skip
-    run(*flags, "--do_train")
-    trained = contents(bucket, "out")
-    assert any(re.fullmatch(r"best/model\.ckpt-\d+/checksums\.txt", name) for name in trained)
-    accuracy = re.search(rb"^eval_accuracy = (.*)$", trained["eval_results.txt"], re.MULTILINE)[1]
-    assert float(accuracy) > 0.9
-    assert len(trained["test_results.tsv"].splitlines()) == 40
-    # A second process reads the best checkpoint and comes to the same results.
-    run(*flags)
-    again = contents(bucket, "out")
-    for name in ("eval_results.txt", "predictions.tsv"):
-        assert again[name] == trained[name]
 
 
 @pytest.mark.slow

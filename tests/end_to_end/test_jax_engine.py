@@ -11,10 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import EARLY_ERRORS, call, results_of
+from tests.end_to_end.conftest import EARLY_ERRORS, results_of
 from tests.support.html import read_page
 from tests.support.ports import free_addresses
 
@@ -23,6 +22,7 @@ pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extr
 pytestmark = pytest.mark.integration
 
 LAST = 24
+FLAGS = ("--do_train", "--do_eval", "--eval_every_steps=12", f"--num_train_steps={LAST}")
 # A schedule whose rate does not depend on the number of steps.
 MUON = ("--optimizer=muon", "--bias_correction", "--schedule=wsd")
 
@@ -61,14 +61,10 @@ def run(start):
 def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
     """Return the folder of a run that was not interrupted, with evaluations."""
     folder = tmp_path_factory.mktemp("jax") / "undisturbed"
-    output, errors = run(*project.pretrain_words(folder, *flags(), *MUON))
+    output, errors = run(*project.pretrain_words(folder, *FLAGS, *MUON))
     assert output.startswith("JAX "), output
     assert [line for line in errors.splitlines() if "--learning_rate" not in line] == []
     return folder
-
-
-def flags(last: int = LAST) -> tuple[str, ...]:
-    return "--do_train", "--do_eval", "--eval_every_steps=12", f"--num_train_steps={last}"
 
 
 def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
@@ -93,9 +89,10 @@ def wait_for(process: subprocess.Popen, seen, *arguments) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, tmp_path):
     folder = tmp_path / "out"
-    words = project.pretrain_words(folder, *flags(), *MUON)
+    words = project.pretrain_words(folder, *FLAGS, *MUON)
     process = start(*words)
     wait_for(process, (folder / "checkpoints.json").exists)
     process.kill()
@@ -112,17 +109,6 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
     assert (folder / "best" / "albert_config.json").exists()
     assert "after step" in read_page((folder / "report.html").read_text()).text
-
-
-@pytest.mark.slow
-def test_the_other_engine_takes_the_weights_but_does_not_resume(project, without_dropout, tmp_path):
-    trained, flags = without_dropout / "out", ("--do_train", "--num_train_steps=30")
-    config = f"--albert_config_file={without_dropout}/albert_config.json"
-    with pytest.raises(InputError, match="contains checkpoints of engine jax"):
-        call(*project.pretrain_words(trained, *flags, config))
-    words = project.pretrain_words(tmp_path / "out", *flags, "--num_train_steps=1")
-    output = call(*words, f"--init_checkpoint={trained}")
-    assert "32 of 32 variables loaded" in output, output
 
 
 class Processes:
@@ -191,27 +177,24 @@ def test_an_error_before_they_meet_ends_both(project, start, tmp_path, one, flag
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_device_and_survive_a_kill(
+def test_two_processes_one_of_which_is_killed_train_as_one_device(
     project, start, without_dropout, tmp_path
 ):
-    def words(folder: pathlib.Path) -> tuple[str, ...]:
-        all_words = project.pretrain_words(folder, *flags(), "--save_checkpoints_steps=3")
-        return *all_words, f"--albert_config_file={without_dropout}/albert_config.json"
-
-    for code, output, errors in Processes(start, words(tmp_path / "two")).end():
-        assert code == 0, f"{output}\n{errors}"
-    found, expected = values(tmp_path / "two"), values(without_dropout / "out")
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
-
-    folder = tmp_path / "killed"
-    processes = Processes(start, words(folder))
+    folder = tmp_path / "out"
+    words = (
+        *project.pretrain_words(folder, *FLAGS, "--save_checkpoints_steps=3"),
+        f"--albert_config_file={without_dropout}/albert_config.json",
+    )
+    processes = Processes(start, words)
     processes.send(1, signal.SIGKILL, (folder / "checkpoints.json").exists)
     (code, output, errors), (other, *_) = processes.end()
     # As a worker that knows of the loss, or by JAX, if it waits for the other one in vain.
     assert code in (75, -signal.SIGABRT), f"{output}\n{errors}"
     assert other == -signal.SIGKILL
-    for code, output, errors in Processes(start, words(folder)).end():
+    for code, output, errors in Processes(start, words).end():
         assert code == 0, f"{output}\n{errors}"
         assert f"resuming from {folder}/model.ckpt-" in output
-    assert_same_bits(folder, tmp_path / "two", at_least=90)
+    found, expected = values(folder), values(without_dropout / "out")
+    assert len(expected) > 90
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
