@@ -89,7 +89,7 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
     is_stream = options.input_file == STANDARD_STREAM
     shows_progress = not is_stream and options.input_file is not None
     with row_writer(options.output_file) as writer:
-        no_error = {"error": ""} if is_stream and writer.columns is not None else {}
+        no_error = {"error": ""} if is_stream and writer.has_columns else {}
         for rows in read_chunks(options, PREDICTION_TASKS[task]):
             good = [row for row in rows if row.error is None]
             columns = columns_of(good, PREDICTION_TASKS[task], options)
@@ -109,7 +109,7 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
             if shows_progress:
                 rate = count / (time.monotonic() - start)
                 progress.update(f"{counted(count, 'row')} predicted", f"{rate:,.1f} a second")
-        if writer.columns == []:
+        if writer.has_columns and not writer.columns:
             _write_columns(task, predict, options, writer, no_error)
     if shows_progress:
         progress.close()

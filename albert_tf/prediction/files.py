@@ -20,74 +20,62 @@ Rows = list[dict[str, Any]]
 
 
 class RowWriter(abc.ABC):
-    """Writes rows, some at a time. All rows have the same columns.
+    """Writes rows, some at a time.
+
+    A row may have nothing but an `error`. It waits for one that has columns.
 
     Args:
         file: open for writing.
 
     Attributes:
         mode: how to open it.
-        columns: those of all rows, once they are known; None if every row has its own.
+        has_columns: whether all rows have the same; otherwise, each has its own.
+        columns: those of all rows, [] until they are known.
     """
 
     mode = "w"
-    columns: list[str] | None = None
+    has_columns = True
+    columns: list[str] = []
 
     def __init__(self, file: IO):
-        self._file = file
+        self._file, self._waiting = file, Rows()
+
+    def write(self, rows: Rows) -> None:
+        self.write_columns([row for row in rows if list(row) != ["error"]])
+        self._waiting += rows
+        if (self.columns or not self.has_columns) and self._waiting:
+            self._write(self._waiting)
+            self._waiting = []
+
+    def write_columns(self, rows: Rows) -> None:
+        """Write the columns that rows have, once; `write` does so before it writes rows."""
+        if self.has_columns and not self.columns and rows:
+            self.columns = list(rows[0])
+            self._begin(rows)
 
     @abc.abstractmethod
-    def write(self, rows: Rows) -> None: ...
+    def _write(self, rows: Rows) -> None: ...
 
-    def write_columns(self, rows: Rows) -> None:  # noqa: B027
-        """Write the columns that rows have, once; `write` does so before it writes rows."""
+    def _begin(self, rows: Rows) -> None:  # noqa: B027
+        """Write the columns that rows have."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Complete the file, which the caller closes."""
+        self.write([])
 
 
 class JsonLinesWriter(RowWriter):
     """A JSON object per row."""
 
-    def write(self, rows):
+    has_columns = False
+
+    def _write(self, rows):
         for row in rows:
             self._file.write(to_json(_plain(row), ensure_ascii=False) + "\n")
         self._file.flush()
 
 
-class _TableWriter(RowWriter):
-    """Rows in columns, those of the first row that has more than an `error`; others wait for it."""
-
-    columns: list[str]
-
-    def __init__(self, file: IO):
-        super().__init__(file)
-        self.columns = []
-        self._waiting: Rows = []
-
-    def write(self, rows):
-        self.write_columns([row for row in rows if list(row) != ["error"]])
-        self._waiting += rows
-        if self.columns and self._waiting:
-            self._write(self._waiting)
-            self._waiting = []
-
-    def write_columns(self, rows):
-        if not self.columns and rows:
-            self.columns = list(rows[0])
-            self._write_header(rows)
-
-    def close(self):
-        self.write([])
-
-    @abc.abstractmethod
-    def _write(self, rows: Rows) -> None: ...
-
-    @abc.abstractmethod
-    def _write_header(self, rows: Rows) -> None: ...
-
-
-class TsvWriter(_TableWriter):
+class TsvWriter(RowWriter):
     """A header, and the values of a row, separated by tabs.
 
     Texts keep no tabs and line ends, which become spaces. Lists and objects are JSON.
@@ -98,7 +86,7 @@ class TsvWriter(_TableWriter):
             self._file.write("\t".join(_cell(row.get(name, "")) for name in self.columns) + "\n")
         self._file.flush()
 
-    def _write_header(self, rows):
+    def _begin(self, rows):
         self._file.write("\t".join(map(_cell, self.columns)) + "\n")
 
 
@@ -116,7 +104,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class ParquetWriter(_TableWriter):
+class ParquetWriter(RowWriter):
     """Parquet, with a row group per call; a vector is a `fixed_size_list<float>`."""
 
     mode = "wb"
@@ -126,7 +114,7 @@ class ParquetWriter(_TableWriter):
     def _write(self, rows):
         self._writer.write_table(self._table(rows))
 
-    def _write_header(self, rows):
+    def _begin(self, rows):
         from pyarrow import parquet
 
         self._schema = self._table(rows).schema

@@ -93,14 +93,12 @@ def _article(
 def _characters(references: re.Match[bytes]) -> bytes:
     """Return references to characters, those which XML cannot have as text."""
     found = ""
-    for reference in references[0].decode().split(";")[:-1]:
-        digits = reference.removeprefix("&#")
-        code = int(digits[1:], 16) if digits[0] == "x" else int(digits)
-        character = chr(min(code, sys.maxunicode))
-        if not _XML.match(character):  # a control character, or half of a surrogate pair
-            found += character if "\ud800" <= character <= "\udfff" else ""
-        elif code <= sys.maxunicode:
-            found += f"{reference};"
+    for digits in re.findall(r"\w+", references[0].decode()):
+        code = int(f"0{digits}", 16 if digits[0] == "x" else 10)
+        if 0xD800 <= code < 0xE000:  # half of a surrogate pair
+            found += chr(code)
+        elif code <= sys.maxunicode and _XML.match(chr(code)):  # no control character
+            found += f"&#{digits};"
     return valid_text(found).encode()
 
 
