@@ -237,7 +237,6 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
 
 
 def _logging_packages(options_class: type) -> list[str]:
-    """Return the loggers of a command: of this package, its own package and its module."""
     package = options_class.__module__.partition(".")[0]
     return sorted({"albert_tf", "__main__", package})
 

@@ -54,7 +54,6 @@ def run(options: PretrainingDataOptions) -> None:
 
 
 def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> None:
-    """Return what did not become part of an example, and what the user can do about it."""
     lost = manifest["truncated_tokens"] / (manifest["tokens"] * options.dupe_factor)
     print(
         f"lost: {lost:.1%} of the tokens, cut off to fit {options.max_seq_length} tokens; "
@@ -68,7 +67,6 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
 
 
 def _print_unknown(manifest: dict[str, Any]) -> None:
-    """Tokens that the vocabulary has no piece for, in all and in the files with the most."""
     from albert_tf.tokenizers.unknown import describe_unknown
 
     unknown = manifest.get("unknown_tokens", 0)  # manifests of earlier versions have none

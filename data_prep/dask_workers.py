@@ -148,8 +148,6 @@ class DaskWorkers:
 
 
 class _CallError(Exception):
-    """An error that a call raised."""
-
     def __init__(self, original: BaseException):
         super().__init__(str(original))
         self.original = original

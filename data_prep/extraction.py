@@ -289,7 +289,6 @@ def summary_file(output_file: str) -> str:
 
 
 def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:
-    """Yield (index of the source, unit) for all units."""
     argument = "input_file" if job.options.format else "source"
     sources = zip(job.sources, job.formats, strict=True)
     with arguments_renamed(input_file=argument):

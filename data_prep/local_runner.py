@@ -86,7 +86,6 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
 
 
 def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
-    """Run pass 1 for some units."""
     sizes = [unit.end - unit.begin for unit in plan.units]
     before = plan.text_bytes - sum(sizes[unit] for unit in units)
     done = documents = examples = 0
@@ -134,8 +133,6 @@ def _make_parts(
 
 
 class _Worker:
-    """State of a process, shared by all its units and buckets."""
-
     def __init__(self, plan: Plan, work: WorkFolder):
         self.plan, self.work = plan, work
         self.maker = ExampleMaker(plan.options, plan.buckets)
@@ -155,7 +152,6 @@ def _prepare_worker(plan: Plan, work: WorkFolder) -> None:
 
 
 def _make_run(number: int) -> Counter[str]:
-    """Pass 1: tokenizes and cuts a unit."""
     work = _worker.work
     counts: Counter[str] = Counter()
     names: list[str] = []

@@ -69,7 +69,6 @@ def shingle_hashes(text: str) -> np.ndarray:
 
 @functools.cache
 def _kinds() -> np.ndarray:
-    """Return what each character is, uint8 `[characters]`."""
     kinds = np.full(0x110000, _WORD, np.uint8)
     for code in range(0x33480):  # the planes above have no text
         category = unicodedata.category(chr(code))

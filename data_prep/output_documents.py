@@ -155,7 +155,6 @@ def _signature(text: str) -> bytes:
 
 
 def _more_ideographs(text: str) -> int:
-    """Return the number of ideographs after another one, where spaces do not separate words."""
     return 0 if text.isascii() else sum(len(run) - 1 for run in _IDEOGRAPHS.findall(text))
 
 

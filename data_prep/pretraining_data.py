@@ -118,7 +118,6 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
 
 
 def _check_manifest(outputs: Sequence[str]) -> None:
-    """Raise InputError if the manifest to write is that of other files that exist."""
     path = manifest_file(outputs[0])
     described: list[str] = []
     with contextlib.suppress(InputError):

@@ -153,7 +153,6 @@ def _segment(code: str, paragraph: str) -> list[str]:
 
 
 def _is_open(text: str) -> bool:
-    """Return whether a text ends inside of quotation marks."""
     return any(sum(map(text.count, quotes)) % 2 for quotes in _QUOTES)
 
 
@@ -164,7 +163,6 @@ _Words = collections.namedtuple(
 
 @functools.cache
 def _words(language: str) -> _Words:
-    """Read the words of a language from sentence_words.txt, and what all languages have."""
     code = resolve_language(language)
     table = configparser.ConfigParser(interpolation=None)
     table.read(os.path.join(os.path.dirname(__file__), "sentence_words.txt"), "utf-8")

@@ -144,7 +144,6 @@ def _train(
     outputs: list[str],
     work: WorkFolder,
 ) -> None:
-    """Train on a sample, which is changed, and write the files."""
     vocabulary_type = VOCABULARY_TYPES[options.model_type]
     folder = os.path.dirname(options.output_prefix)
     normalization = _normalization(options, vocabulary_type, sentences)
@@ -193,7 +192,6 @@ def _normalization(
 def _check_symbols(
     options: VocabularyOptions, vocabulary_type: VocabularyType, normalization: Normalization
 ) -> None:
-    """Raise InputError if a symbol could never be found in normalized text."""
     for symbol in options.user_defined_symbols:
         normalized = vocabulary_type.prepare(symbol, normalization)
         if normalized != symbol or " " in symbol:

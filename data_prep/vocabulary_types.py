@@ -136,7 +136,6 @@ def _train_unigram_model(
 def _explain(
     reason: str, sentences: int, vocab_size: int, train_model: Callable[[int], bytes]
 ) -> str:
-    """Turn an error of SentencePiece into a message that says what to do."""
     if required := re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason):
         return (
             f"`vocab_size`={vocab_size}: too small; the characters and special symbols of this "

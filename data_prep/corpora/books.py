@@ -147,6 +147,5 @@ def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str
 
 
 def _had_room(line: str, next_line: str, width: int) -> bool:
-    """Return whether `line` ends although the next word would have fitted."""
     line, next_word = line.strip(), (next_line.split() or [""])[0]
     return bool(_SENTENCE_END.search(line)) and len(line) + 1 + len(next_word) < width

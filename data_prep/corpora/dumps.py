@@ -215,7 +215,6 @@ def _parts(decompressor: bz2.BZ2Decompressor, chunk: bytes) -> Iterator[bytes]:
 
 
 def _next_stream(file: IO[bytes], begin: int, end: int) -> int | None:
-    """Find the first stream that begins in a byte range."""
     file.seek(begin)
     position, before = begin, b""
     while position < end + _STREAM_START_BYTES and (chunk := file.read(_CHUNK_BYTES)):
@@ -268,7 +267,6 @@ def _split_pages(pieces: Iterator[_Piece], unit: DumpUnit, counts: Counts) -> It
 
 
 def _units_of_one_stream(path: str, site: Site) -> Iterator[DumpUnit]:
-    """Yield units that contain their pages, decompressed by this process."""
     whole = DumpUnit(path, site, 0, files.size(path))
     counts = Counts()
     pages: list[bytes] = []

@@ -134,7 +134,6 @@ def _sections(lines: Iterable[str]) -> Iterator[_Section]:
 
 
 def _is_apparatus(section: _Section) -> bool:
-    """Return whether a section only contains references or links."""
     title = re.sub(ANY_GAP, "", section.title).lower().strip(" :'")
     if title in _POINTER_TITLES:
         return True
