@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import itertools
 import logging
 import os
@@ -14,25 +13,23 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-import keras
 import numpy as np
 
 from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import make_folder, read_bytes
-from albert_tf.finetuning.cross_validation import cross_validate
+from albert_tf.files import read_bytes
 from albert_tf.finetuning.early_checks import check_early, evaluates_weights, member_options
-from albert_tf.finetuning.ensemble import Member, check_alike, evaluate_ensemble
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
-from albert_tf.finetuning.run_comparison import (
-    checkpoint_of,
-    compare_runs,
-    data_key,
-    finish,
-    finished_record,
+from albert_tf.finetuning.run_comparison import data_key
+from albert_tf.finetuning.runs import (
+    Run,
+    check_alike,
+    cross_validate,
+    evaluate_ensemble,
+    run_variants,
 )
-from albert_tf.finetuning.single_run import FineTuningRun, RunContext
+from albert_tf.finetuning.single_run import RunContext
 from albert_tf.finetuning.sources import (
     adjacent_files,
     convert_weights,
@@ -50,12 +47,7 @@ from albert_tf.tokenizers.unknown import NOTABLE_SHARE, UnknownCharacters, descr
 from albert_tf.training.evaluation import BestCheckpoint
 from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.model_config import check_trained_folder
-from albert_tf.training.run import (
-    micro_batches,
-    prepare,
-    training_folder,
-    write_description,
-)
+from albert_tf.training.run import micro_batches, prepare, training_folder
 
 logger = logging.getLogger(__name__)
 
@@ -128,9 +120,9 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
                 cross_validate(options, context, folds)
                 return
             if len(variants) > 1:
-                run = _run_all(options, variants, context)
+                run = run_variants(options, [Run(each, context) for each in variants])
             else:
-                run = _train_and_choose(variants[0], context)
+                run = Run(variants[0], context).start()
             run.finish(options)
 
 
@@ -249,19 +241,19 @@ def _unknown_tokens(task: FineTuningTask, examples: ExampleSet) -> str:
     return describe_unknown(unknown, tokens, characters.count(texts), share)
 
 
-def _open_members(options: FineTuningOptions, create_task: CreateTask) -> list[Member]:
+def _open_members(options: FineTuningOptions, create_task: CreateTask) -> list[Run]:
     """Open the models of an ensemble.
 
     Raises:
         InputError: If an argument or file is invalid, or the models do not fit together.
     """
-    members: list[Member] = []
+    members: list[Run] = []
     for member in member_options(options):
         logger.info("model %d: %s", len(members) + 1, member.output_dir)
         engine = members[0].context.engine if members else None
         with arguments_renamed(output_dir="ensemble"):
             member = with_trained_settings(member)
-            members.append(Member(*open_context(member, create_task, engine)))
+            members.append(Run(*open_context(member, create_task, engine)))
         check_alike(members[0], members[-1])
     return members
 
@@ -287,44 +279,3 @@ def _standard_output_for_predictions(options: FineTuningOptions) -> Iterator[Non
         return
     with contextlib.redirect_stdout(sys.stderr):
         yield
-
-
-def _train_and_choose(options: FineTuningOptions, context: RunContext) -> FineTuningRun:
-    run = FineTuningRun(options, context)
-    run.train()
-    run.choose_checkpoint()
-    return run
-
-
-def _run_all(
-    options: FineTuningOptions, variants: list[FineTuningOptions], context: RunContext
-) -> FineTuningRun:
-    """Train and evaluate every variant that is not finished yet, and compare them.
-
-    Returns:
-        The best run as one in `output_dir`, with its checkpoint in `best/` there.
-    """
-    data, metric = data_key(context.sets), context.task.metric
-    records = []
-    for number, variant in enumerate(variants, start=1):
-        logger.info("run %d of %d: %s", number, len(variants), variant.output_dir)
-        record = finished_record(variant, data)
-        if record is None:
-            make_folder(variant.output_dir, "output_dir")
-            run = _train_and_choose(variant, context)
-            run.write_results()
-            record = finish(variant, data, run.step, run.checkpoint, *run.evaluation[:2])
-            del run
-            keras.backend.clear_session()  # or the graphs of all runs stay in memory
-            gc.collect()
-        else:
-            logger.info("already finished")
-        records.append(record)
-    best = compare_runs(options.output_dir, records, metric, options.seeds > 1)
-    path = checkpoint_of(context.engine, variants[best], records[best])
-    write_description(context.engine, options.output_dir, context.config, context.description)
-    run = FineTuningRun(dataclasses.replace(variants[best], output_dir=options.output_dir), context)
-    results = records[best]["results"]
-    run.best.keep(path, results[metric], records[best]["step"], results)
-    run.load_best()
-    return run

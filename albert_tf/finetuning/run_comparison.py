@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -54,11 +54,9 @@ class RunRecord(TypedDict):
 
 
 def data_key(sets: Iterable[ExampleSet]) -> str:
-    """Return a hash of all examples that are trained and evaluated on."""
+    """Return a hash of everything that the model reads of some examples, labels included."""
     digest = hashlib.sha256()
     for examples in sets:
-        if examples.split == "predict":
-            continue
         for name, value in sorted(examples.features.inputs().items()):
             digest.update(f"{examples.split} {examples.name} {name} {value.shape}".encode())
             digest.update(np.ascontiguousarray(value).data)
@@ -73,7 +71,7 @@ def finish(
     results: dict[str, float],
     collapsed: str | None,
 ) -> RunRecord:
-    """Return records in the folder of a run that it is finished.
+    """Record in the folder of a run that it is finished; return the record.
 
     Args:
         options: of the run.
@@ -159,13 +157,13 @@ def compare_runs(folder: str, records: list[RunRecord], metric: str, several_see
     best = _best(records, metric)
     if best is None:
         raise InputError(f"no run has a finite {metric}; try a lower `learning_rate`")
-    summary = _summary(records, metric)
-    write_text(f"{folder}/{SEEDS_FILE}", _to_json(metric, records, summary, best))
     rows = [_row(record, metric) for record in records]
+    summary = _summary(records, metric)
+    content = {"metric": metric, "best": best["folder"], "settings": summary, "runs": rows}
+    write_text(f"{folder}/{SEEDS_FILE}", to_json(content, indent=2) + "\n")
     write_text(f"{folder}/{GRID_FILE}", to_tsv(rows))
-    logger.info("%s", aligned(rows))
-    if several_seeds:
-        logger.info("%s", aligned(summary))
+    for table in (rows, summary) if several_seeds else (rows,):
+        logger.info("%s", aligned(table))
     value = best["results"][metric]
     logger.info("best run: %s, %s %.4f", best["folder"], metric, value)
     return records.index(best)
@@ -178,14 +176,18 @@ def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
     return json.loads(json.dumps(values))
 
 
-def _best(records: list[RunRecord], metric: str) -> RunRecord | None:
-    """Return the run with the best result, the first of equals; None if no result is finite."""
-    best: RunRecord | None = None
-    for record in records:
-        value = record["results"][metric]
-        if is_better(metric, value, best["results"][metric] if best else None):
-            best = record
+def best_of(metric: str, values: Sequence[float]) -> int | None:
+    """Return the index of the best value, the first of equals; None if no value is finite."""
+    best = None
+    for number, value in enumerate(values):
+        if is_better(metric, value, None if best is None else values[best]):
+            best = number
     return best
+
+
+def _best(records: Sequence[RunRecord], metric: str) -> RunRecord | None:
+    number = best_of(metric, [record["results"][metric] for record in records])
+    return None if number is None else records[number]
 
 
 def _row(record: RunRecord, metric: str) -> dict[str, Any]:
@@ -226,16 +228,6 @@ def _summary(records: list[RunRecord], metric: str) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _to_json(metric: str, records, summary, best: RunRecord) -> str:
-    content = {
-        "metric": metric,
-        "best": best["folder"],
-        "settings": summary,
-        "runs": [_row(record, metric) for record in records],
-    }
-    return to_json(content, indent=2) + "\n"
 
 
 def to_tsv(rows: list[dict[str, Any]]) -> str:

@@ -154,26 +154,22 @@ def _comparison(folder: str) -> _Comparison:
 def _runs(folder: str) -> list[Section]:
     """Return the comparison of several runs, if there is one."""
     comparison = _comparison(folder)
-    tables = []
-    for rows, title in (
-        (comparison.settings, "Over the seeds of each setting"),
-        (comparison.runs, "All runs"),
-    ):
-        if rows:
-            cells = [[_cell(value) for value in row.values()] for row in rows]
-            numbers = frozenset(
-                number
-                for number, value in enumerate(rows[0].values())
-                if isinstance(value, (int, float))
-            )
-            tables.append(Table(list(rows[0]), cells, numbers, title))
+    of_settings = (comparison.settings, "Over the seeds of each setting")
+    tables = [table_of(*each) for each in (of_settings, (comparison.runs, "All runs")) if each[0]]
     return [Section("Runs", f"Best run: {comparison.best}.", tables=tables)] if tables else []
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def table_of(rows: Sequence[dict[str, Any]], title: str = "", digits: int = 6) -> Table:
+    """Return a table of rows with the same keys, the headings."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.{digits}g}"
+        return "" if value is None else str(value)
+
+    numbers = (n for n, value in enumerate(rows[0].values()) if isinstance(value, (int, float)))
+    cells = [[*map(cell, row.values())] for row in rows]
+    return Table(list(rows[0]), cells, frozenset(numbers), title)
 
 
 def _learning(folder: str, metrics: Sequence[str], in_percent: bool = False) -> list[Section]:

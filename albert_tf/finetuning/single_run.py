@@ -17,7 +17,7 @@ from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import copy_file, exists, read_json, remove, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.run_comparison import data_key
+from albert_tf.finetuning.run_comparison import data_key, to_tsv
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.memory_batches import MemoryStream
@@ -61,10 +61,6 @@ class RunContext(NamedTuple):
         """Return the sets of a split."""
         return [examples for examples in self.sets if examples.split == split]
 
-    def count(self, split: str) -> int:
-        """Return number of examples of a split."""
-        return sum(len(each.examples) for each in self.of_split(split))
-
     @property
     def epoch_size(self) -> int:
         """The number of examples in an epoch; 0 without training."""
@@ -87,7 +83,7 @@ class RunContext(NamedTuple):
         )
 
 
-class Evaluation(NamedTuple):
+class Scored(NamedTuple):
     """Results of a model on the sets of the split "eval".
 
     Attributes:
@@ -119,7 +115,7 @@ class FineTuningRun:
         self.task = context.task
         self.step = 0
         self.checkpoint = ""
-        self._evaluation: Evaluation | None = None
+        self._evaluation: Scored | None = None
         self.engine = context.engine
         self.engine.set_random_seed(options.random_seed)
         with self.engine.scope():
@@ -216,11 +212,8 @@ class FineTuningRun:
             if is_better(metric, value, best[1].results[metric] if best else None):
                 best = step, evaluation
         if self.engine.workers.is_chief:
-            lines = ["\t".join(rows[0])]
-            lines += ["\t".join(f"{value:.8g}" for value in row.values()) for row in rows]
             with unless_read_only():
-                text = "".join(f"{line}\n" for line in lines)
-                write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", text)
+                write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", to_tsv(rows))
         chosen, self._evaluation = best or (step, evaluation)
         if chosen != step:
             self._load(folder, paths[chosen])
@@ -250,24 +243,24 @@ class FineTuningRun:
         self._load(f"{folder}/{BEST_FOLDER}")
         logger.info("best checkpoint: step %d, %s %.4f", self.step, best.metric, best.value)
 
-    def outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
+    def outputs_of(self, examples: ExampleSet) -> Outputs:
         """Return what the model computes for all examples, in their order."""
-        return outputs_of(
-            self.engine, self._predict_step, self.task, examples, batch_size, self._pad
-        )
+        options = self.options
+        size = options.eval_batch_size if examples.split == "eval" else options.predict_batch_size
+        return outputs_of(self.engine, self._predict_step, self.task, examples, size, self._pad)
 
-    def _evaluate(self) -> Evaluation:
+    def _evaluate(self) -> Scored:
         results: dict[str, float] = {}
         collapsed, all_outputs = None, []
         for examples in self.context.of_split("eval"):
-            outputs = self.outputs_of(examples, self.options.eval_batch_size)
+            outputs = self.outputs_of(examples)
             results |= self.task.score(examples, outputs)
             collapsed = collapsed or self.task.collapse(examples, outputs)
             all_outputs.append(outputs)
-        return Evaluation(results, collapsed, all_outputs)
+        return Scored(results, collapsed, all_outputs)
 
     @property
-    def evaluation(self) -> Evaluation:
+    def evaluation(self) -> Scored:
         """Of the chosen weights."""
         if self._evaluation is None:
             self._evaluation = self._evaluate()
@@ -286,19 +279,11 @@ class FineTuningRun:
         if evaluation.collapsed:
             logger.warning("this run has collapsed: %s", evaluation.collapsed)
 
-    def _write_predictions(self, examples: ExampleSet) -> Outputs:
-        """Write the predictions of a set; return the outputs that they were made from."""
-        outputs = self.outputs_of(examples, self.options.predict_batch_size)
-        if self.engine.workers.is_chief:
-            self.task.write_predictions(self.options.output_dir, examples, outputs)
-        return outputs
-
     def _predict_lines(self, lines: Sequence[str], first: int) -> list[str]:
         """Return predictions for lines of standard input, numbered from `first`."""
         parsed = self.task.parse_lines(lines, first)
         examples = ExampleSet("predict", "", parsed, self.task.encode("predict", parsed))
-        outputs = self.outputs_of(examples, self.options.predict_batch_size)
-        return self.task.decode(examples, outputs)
+        return self.task.decode(examples, self.outputs_of(examples))
 
     def finish(self, options: FineTuningOptions) -> None:
         """Evaluate and predict with the chosen weights, and write the report.
@@ -315,7 +300,9 @@ class FineTuningRun:
             predict_stream(options, self._predict_lines)
         elif options.do_predict:
             for examples in self.context.of_split("predict"):
-                reported.append((examples, self._write_predictions(examples)))
+                reported.append((examples, self.outputs_of(examples)))
+                if self.engine.workers.is_chief:
+                    self.task.write_predictions(self.options.output_dir, *reported[-1])
         if reported and self.engine.workers.is_chief:
             from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import cross_validation
+from albert_tf.finetuning import runs
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.finetuning.single_run import Evaluation
+from albert_tf.finetuning.single_run import Scored
 from albert_tf.report.intervals import wilson
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
 from albert_tf.tasks.classification.tables import fold_rows
@@ -62,7 +62,7 @@ class FakeRun:
         assert not {each.id for each in train.examples} & {each.id for each in rows.examples}
         logits = np.float32([[len(each.text.split()), 15] for each in rows.examples])
         results = context.task.score(rows, {"logits": logits})
-        self.evaluation = Evaluation(results, None, [{"logits": logits}])
+        self.evaluation = Scored(results, None, [{"logits": logits}])
 
     def train(self):
         pass
@@ -74,7 +74,7 @@ class FakeRun:
 def test_all_rows_are_scored_together(tmp_path, capsys, monkeypatch):
     write_files(tmp_path)
     out = tmp_path / "out"
-    monkeypatch.setattr(cross_validation, "FineTuningRun", FakeRun)
+    monkeypatch.setattr(runs, "FineTuningRun", FakeRun)
     options = options_of(tmp_path, out, folds=3, eval_file=None, class_weights="balanced")
     fine_tune(options, ClassificationTask)
     rows = [line.split("\t") for line in (tmp_path / "train.tsv").read_text().splitlines()[1:]]
@@ -116,7 +116,7 @@ def test_a_fold_is_a_run_on_the_other_rows(tmp_path, monkeypatch):
         long_texts="windows",
     )  # fmt: skip
     trained = []
-    train = cross_validation.FineTuningRun.train
+    train = runs.FineTuningRun.train
 
     def interrupted(run):
         trained.append(run.options.output_dir)
@@ -124,7 +124,7 @@ def test_a_fold_is_a_run_on_the_other_rows(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         train(run)
 
-    monkeypatch.setattr(cross_validation.FineTuningRun, "train", interrupted)
+    monkeypatch.setattr(runs.FineTuningRun, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fine_tune(options, ClassificationTask)
     first = (out / "fold-1" / "metrics.jsonl").read_text()

@@ -14,8 +14,8 @@ from scipy.special import log_softmax, softmax
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.finetuning import teacher
-from albert_tf.finetuning.cross_validation import _context_of
 from albert_tf.finetuning.run import fine_tune, read_sets
+from albert_tf.finetuning.runs import sets_of_fold
 from albert_tf.finetuning.single_run import RunContext
 from albert_tf.finetuning.teacher import Teacher
 from albert_tf.tasks.classification.task import ClassificationTask
@@ -111,7 +111,7 @@ def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
         rtol=1e-5,
     )
     labeled = np.array([1, 4, 2])
-    part = _context_of(context, train, (labeled, np.array([5]))).sets[0]
+    part = sets_of_fold(context, train, (labeled, np.array([5])))[0]
     np.testing.assert_array_equal(
         part.features.arrays["teacher_probabilities"][part.features.first_windows],
         np.concatenate(train.taught)[labeled],
