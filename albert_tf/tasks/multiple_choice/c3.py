@@ -13,7 +13,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import converted, exists, read_json, shown
-from albert_tf.tasks.multiple_choice.question import ChoiceQuestion, checked_choices, fill
+from albert_tf.tasks.multiple_choice.question import ChoiceQuestion, checked_choices
 
 GROUPS = {"d": "dialogue", "m": "mixed"}
 _FOLDERS = ("c3", "c3_public", "C3")
@@ -106,7 +106,4 @@ def _question(
             f"{location}: answer {shown(entry.answer)} is none of the choices, "
             f"{shown(entry.choice)}"
         )
-    candidates = tuple(fill(entry.question, choice) for choice in choices)
-    return ChoiceQuestion(
-        location, name, group, context, entry.question, choices, candidates, answer
-    )
+    return ChoiceQuestion.filled(location, name, group, context, entry.question, choices, answer)

@@ -40,6 +40,22 @@ class ChoiceQuestion(NamedTuple):
     candidates: tuple[str, ...]
     answer: int | None
 
+    @classmethod
+    def filled(
+        cls,
+        location: str,
+        id: str,
+        group: str,
+        context: str,
+        question: str,
+        choices: tuple[str, ...],
+        answer: int | None,
+        blank: re.Pattern[str] = BLANK,
+    ) -> ChoiceQuestion:
+        """Return a question with its candidates; `blank` as for `fill`."""
+        candidates = tuple(fill(question, choice, blank) for choice in choices)
+        return cls(location, id, group, context, question, choices, candidates, answer)
+
 
 def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
     """Return a question and one of its choices as one text.

@@ -10,7 +10,7 @@ import glob
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import converted, matches, parquet_rows, parse_json, read_lines, shown
@@ -22,10 +22,11 @@ from albert_tf.tasks.multiple_choice.question import (
     RACE_BLANK,
     ChoiceQuestion,
     checked_choices,
-    fill,
 )
 
 logger = logging.getLogger(__name__)
+
+Kind = TypeVar("Kind")
 
 LEVELS = ("middle", "high")
 
@@ -102,8 +103,8 @@ def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
                 "{middle,high}/{train,validation,test}-*.parquet"
             )
         for path in paths:
-            for location, record in _read_json_lines(path):
-                yield from _race_questions(location, record, level, split)
+            for location, article in _json_lines(path, _Article):
+                yield from _race_questions(location, article, level, split)
 
 
 def _published(split: str, level: str) -> tuple[str, str]:
@@ -112,31 +113,36 @@ def _published(split: str, level: str) -> tuple[str, str]:
     return f"RACE/{name}", name
 
 
+@dataclasses.dataclass(frozen=True)
+class _Article:
+    """A published file."""
+
+    article: str
+    id: str
+    questions: list[str]
+    options: list[list[str]]
+    answers: list[Any] | None = None
+
+
 def _race_questions(
-    location: str, record: dict[str, Any], level: str, split: str
+    location: str, entry: _Article, level: str, split: str
 ) -> Iterator[ChoiceQuestion]:
-    article = _text(location, record, "article")
-    name = _text(location, record, "id")
-    questions, options = (_list(location, record, field) for field in ("questions", "options"))
-    hidden = split == "predict" and "answers" not in record
-    answers = [None] * len(questions) if hidden else _list(location, record, "answers")
-    if not len(questions) == len(options) == len(answers):
+    if entry.answers is None and split != "predict":
+        raise InputError(f"{location}: lacks 'answers'")
+    answers = [None] * len(entry.questions) if entry.answers is None else entry.answers
+    if not len(entry.questions) == len(entry.options) == len(answers):
         raise InputError(
-            f"{location}: {len(questions)} questions, {len(options)} options and {len(answers)} "
-            "answers; every question needs one of each"
+            f"{location}: {len(entry.questions)} questions, {len(entry.options)} options and "
+            f"{len(answers)} answers; every question needs one of each"
         )
-    for number, (question, choices, answer) in enumerate(
-        zip(questions, options, answers, strict=True), start=1
-    ):
-        where = f"{location}: question {number}"
-        if not isinstance(question, str):
-            raise InputError(f"{where}: must be a text, not {shown(question)}")
+    rows = zip(entry.questions, entry.options, answers, strict=True)
+    for number, (question, options, answer) in enumerate(rows, start=1):
+        where, name = f"{location}: question {number}", f"{entry.id}-{number}"
         # Published files contain a few empty options.
-        choices = checked_choices(where, choices, "options", empty=True)
+        choices = checked_choices(where, options, "options", empty=True)
         correct = None if answer is None else _letter(where, answer, choices)
-        texts = tuple(fill(question, choice, RACE_BLANK) for choice in choices)
-        yield ChoiceQuestion(
-            location, f"{name}-{number}", level, article, question, choices, texts, correct
+        yield ChoiceQuestion.filled(
+            location, name, level, entry.article, question, choices, correct, RACE_BLANK
         )
 
 
@@ -163,37 +169,37 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
     for name, group in itertools.groupby(rows, key=lambda each: each[0].example_id):
         for number, (row, location, article) in enumerate(group, start=1):
             choices = checked_choices(location, row.options, "options", empty=True)
-            texts = tuple(fill(row.question, choice, RACE_BLANK) for choice in choices)
-            answer = _letter(location, row.answer, choices)
-            yield ChoiceQuestion(
-                location, f"{name}-{number}", level, article, row.question, choices, texts, answer
+            answer, id = _letter(location, row.answer, choices), f"{name}-{number}"
+            yield ChoiceQuestion.filled(
+                location, id, level, article, row.question, choices, answer, RACE_BLANK
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class _JsonQuestion:
+    """A question in a line of its own."""
+
+    context: str
+    question: str
+    choices: list[str]
+    answer: Any = None
+    id: str | int | None = None
 
 
 def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
     path = _file(options, split)
     if path is None:
         raise InputError(f"`{split}_file`: a file of JSON lines is required")
-    for number, (location, record) in enumerate(_read_json_lines(path), start=1):
-        context, question = (_text(location, record, name) for name in ("context", "question"))
-        if not context.strip() and not question.strip():
+    may_lack_answer = split == "predict" or (split == "train" and options.taught)
+    for number, (location, row) in enumerate(_json_lines(path, _JsonQuestion), start=1):
+        if not row.context.strip() and not row.question.strip():
             raise InputError(f"{location}: has neither context nor question")
-        if "choices" not in record:
-            raise InputError(f"{location}: no field 'choices'; the fields are {_fields(record)}")
-        choices = checked_choices(location, record["choices"], "choices")
-        answer = None
-        may_lack_answer = split == "predict" or (split == "train" and options.taught)
-        if not may_lack_answer or record.get("answer") is not None:
-            if "answer" not in record:
-                raise InputError(f"{location}: no field 'answer'; the fields are {_fields(record)}")
-            answer = answer_number(location, record["answer"], choices)
-        texts = tuple(fill(question, choice) for choice in choices)
-        name = record.get("id", number)
-        if isinstance(name, bool) or not isinstance(name, (str, int)):
-            raise InputError(f"{location}: 'id' must be a text or a number, not {shown(name)}")
-        yield ChoiceQuestion(
-            location, " ".join(str(name).split()), "", context, question, choices, texts, answer
-        )
+        choices = checked_choices(location, row.choices, "choices")
+        if row.answer is None and not may_lack_answer:
+            raise InputError(f"{location}: lacks 'answer'")
+        answer = None if row.answer is None else answer_number(location, row.answer, choices)
+        name = " ".join(str(number if row.id is None else row.id).split())
+        yield ChoiceQuestion.filled(location, name, "", row.context, row.question, choices, answer)
 
 
 DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuestion]]] = {
@@ -203,33 +209,11 @@ DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuesti
 }
 
 
-def _read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _json_lines(path: str, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
     """Yield the JSON objects of a file, one per line, each with its "file:line"."""
     for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        location = f"{path}:{number}"
-        yield location, parse_json(line, location, dict[str, Any])
-
-
-def _fields(record: dict[str, Any]) -> str:
-    return ", ".join(map(repr, record)) or "none"
-
-
-def _field(location: str, record: dict[str, Any], name: str, kind: type, kind_name: str) -> Any:
-    if name not in record:
-        raise InputError(f"{location}: no field {name!r}; the fields are {_fields(record)}")
-    if not isinstance(record[name], kind):
-        raise InputError(f"{location}: {name!r} must be a {kind_name}, not {shown(record[name])}")
-    return record[name]
-
-
-def _text(location: str, record: dict[str, Any], name: str) -> str:
-    return _field(location, record, name, str, "text")
-
-
-def _list(location: str, record: dict[str, Any], name: str) -> list:
-    return _field(location, record, name, list, "list")
+        if line.strip():
+            yield f"{path}:{number}", parse_json(line, f"{path}:{number}", kind)
 
 
 def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:

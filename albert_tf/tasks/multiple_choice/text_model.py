@@ -17,7 +17,6 @@ from albert_tf.tasks.multiple_choice.question import (
     RACE_BLANK,
     ChoiceQuestion,
     checked_choices,
-    fill,
 )
 from albert_tf.tasks.multiple_choice.readers import answer_number
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, probabilities
@@ -167,14 +166,13 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
             if isinstance(choices, tuple | np.ndarray):
                 choices = list(choices)
             texts = checked_choices(place, choices, "options", empty=reads_race)
-            blank = RACE_BLANK if reads_race else BLANK
-            candidates = tuple(fill(question, choice, blank) for choice in texts)
             correct = None
             if answers is not None:
                 correct = answer_number(f"`answers`[{number}]", answer, texts)
+            blank = RACE_BLANK if reads_race else BLANK
             found.append(
-                ChoiceQuestion(
-                    place, str(number), "", context, question, texts, candidates, correct
+                ChoiceQuestion.filled(
+                    place, str(number), "", context, question, texts, correct, blank
                 )
             )
         return found
