@@ -2,7 +2,7 @@
 
 A kind is a package with everything that it is: options, files, the task, a model on strings, its
 export. The record `KIND` in the package is all that other code knows about it. Records load no
-framework; they name their parts as "module:name", which are imported once there is work to do.
+framework; their parts are in modules that are imported once there is work to do.
 
 To add a kind, add its package to `REGISTRY`.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 _ENCODER_SCOPE = "bert/"
 
@@ -76,64 +76,61 @@ class Head:
 
     def load_model(self) -> Any:
         """Import the class of the model."""
-        return _load(self.model)
+        module, name = self.model.split(":")
+        return getattr(importlib.import_module(module), name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskKind:
-    """A kind of fine-tuning; its parts are named "module:name", in its package.
+    """A kind of fine-tuning.
+
+    `options`, `task`, `text_model`, `predict` and `export` are functions that return a part; each
+    names the module of its own name in the package, which `load` imports before.
 
     Attributes:
         package: name of the package.
         options: the dataclass of its flags, derived from `FineTuningOptions`.
         task: its `FineTuningTask`.
         check_data: function(options) that raises InputError if the data set that they name is
-            invalid, before a framework is loaded; "" if the task itself checks enough.
+            invalid, before a framework is loaded; None if the task itself checks enough.
         settings_file: file next to the weights that says how the model reads examples.
         heads: the heads that its models may have.
-        text_model: the model on strings, a `TaskModel`; "" if there is none.
+        text_model: the model on strings, a `TaskModel`; None if there is none.
         predict_task: the value of albert-predict's `--task`.
         inputs: names of what a prediction reads -> type: `str`, `int`, or `list` of texts.
         optional_inputs: those of them that some models do not read.
-        predict: function(text_model, columns, batch_size) that returns a row of results for each
-            row of the columns.
+        predict: the module with `predict(text_model, columns, batch_size)`, which returns a row of
+            results for each row of the columns, and `predict_exported(export, columns)`, the same
+            by an `albert_tf.prediction.tasks.Export`.
         predict_options: options of albert-predict that `predict` takes in addition.
-        export: the exported graph, a `TaskExport`; "" if there is none.
+        export: the exported graph, a `TaskExport`; None if there is none.
         export_folder: name of its folder in an export.
-        predict_exported: function(export, columns), as `predict`, by an
-            `albert_tf.prediction.tasks.Export`.
         kept_results: results of an evaluation that belong to the model, whatever the checkpoint.
         huggingface_files: function(path of the weights, config) that returns file name -> text of
-            what a folder in the format of Hugging Face contains in addition; "" for nothing.
+            what a folder in the format of Hugging Face contains in addition; None for nothing.
     """
 
     package: str
-    options: str
-    task: str
-    check_data: str = ""
+    options: Callable[[], Any]
+    task: Callable[[], Any]
+    check_data: Callable[[Any], None] | None = None
     settings_file: str
     heads: tuple[Head, ...]
-    text_model: str = ""
+    text_model: Callable[[], Any] | None = None
     predict_task: str = ""
     inputs: Mapping[str, type] = dataclasses.field(default_factory=dict)
     optional_inputs: tuple[str, ...] = ()
-    predict: str = ""
+    predict: Callable[[], Any] | None = None
     predict_options: tuple[str, ...] = ()
-    export: str = ""
+    export: Callable[[], Any] | None = None
     export_folder: str = ""
-    predict_exported: str = ""
     kept_results: tuple[str, ...] = ()
-    huggingface_files: str = ""
+    huggingface_files: Callable[..., dict[str, str]] | None = None
 
-    def load(self, part: str) -> Any:
-        """Import a part, such as "task"; None if the kind does not have it."""
-        name = getattr(self, part)
-        return _load(f"{self.package}.{name}") if name else None
-
-
-def _load(name: str) -> Any:
-    module, attribute = name.split(":")
-    return getattr(importlib.import_module(module), attribute)
+    def load(self, part: Literal["options", "task", "text_model", "predict", "export"]) -> Any:
+        """Import a part, which the kind must have."""
+        importlib.import_module(f"{self.package}.{part}")
+        return getattr(self, part)()
 
 
 @functools.cache

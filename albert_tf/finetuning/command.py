@@ -23,7 +23,7 @@ from albert_tf.task_kinds import TaskKind
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tune on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
     select_engine(options.engine)
-    check_early(options, kind.load("check_data"))
+    check_early(options, kind.check_data)
     with quiet_import():
         load_keras()
         from albert_tf.finetuning.run import fine_tune_checked

@@ -182,7 +182,7 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
             write_tokenizer(model.tokenizer, folder, max_length=length)
         kind, texts = kind_of(model.head), _meaning(model)
         if kind and kind.huggingface_files:
-            texts |= kind.load("huggingface_files")(model.source.path, model.config)
+            texts |= kind.huggingface_files(model.source.path, model.config)
         for name, text in texts.items():
             path = os.path.join(folder, name)
             files.make_folder(os.path.dirname(path), "output")

@@ -81,7 +81,7 @@ def _class(name: str) -> Callable[[], Any]:
 
 def _predict(kind: TaskKind, model: Any, columns: Columns, options: PredictOptions) -> Results:
     more = {name: getattr(options, name) for name in kind.predict_options}
-    return kind.load("predict")(model, columns, options.batch_size, **more)
+    return kind.load("predict").predict(model, columns, options.batch_size, **more)
 
 
 def _of_kind(kind: TaskKind) -> PredictionTask:
@@ -193,4 +193,4 @@ def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Resul
     for name in kind.predict_options:
         if (value := getattr(options, name)) != PredictOptions.__dataclass_fields__[name].default:
             raise InputError(f"`{name}`={value}: is fixed in an export; name the trained folder")
-    return functools.partial(kind.load("predict_exported"), Export(kind, options))
+    return functools.partial(kind.load("predict").predict_exported, Export(kind, options))

@@ -1,12 +1,24 @@
 """Classification of texts and pairs of texts: one label, several labels, or a number."""
 
+from typing import TYPE_CHECKING
+
 from albert_tf.task_kinds import Head, TaskKind
+
+if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
+    from albert_tf.tasks.classification import export, options, predict, task, text_model
+
+
+def _check_data(options):
+    from albert_tf.tasks.classification.tables import find_dataset
+
+    find_dataset(options)
+
 
 KIND = TaskKind(
     package=__name__,
-    options="options:ClassificationOptions",
-    task="task:ClassificationTask",
-    check_data="tables:find_dataset",
+    options=lambda: options.ClassificationOptions,
+    task=lambda: task.ClassificationTask,
+    check_data=_check_data,
     settings_file="target.json",
     heads=(
         Head(
@@ -21,12 +33,11 @@ KIND = TaskKind(
             lite_outputs=("logits",),
         ),
     ),
-    text_model="text_model:TextClassifier",
+    text_model=lambda: text_model.TextClassifier,
     predict_task="classify",
     inputs={"text": str, "text_pair": str},
     optional_inputs=("text_pair",),
-    predict="predict:predict",
-    export="export:ClassificationExport",
+    predict=lambda: predict,
+    export=lambda: export.ClassificationExport,
     export_folder="classifier",
-    predict_exported="predict:predict_exported",
 )

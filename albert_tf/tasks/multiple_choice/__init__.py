@@ -1,11 +1,16 @@
 """Multiple choice: the option that answers a question about a text (RACE, C3)."""
 
+from typing import TYPE_CHECKING
+
 from albert_tf.task_kinds import Head, TaskKind
+
+if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
+    from albert_tf.tasks.multiple_choice import export, options, predict, task, text_model
 
 KIND = TaskKind(
     package=__name__,
-    options="options:MultipleChoiceOptions",
-    task="task:MultipleChoiceTask",
+    options=lambda: options.MultipleChoiceOptions,
+    task=lambda: task.MultipleChoiceTask,
     settings_file="multiple_choice.json",
     heads=(
         Head(
@@ -16,11 +21,10 @@ KIND = TaskKind(
             huggingface_module="classifier",
         ),
     ),
-    text_model="text_model:MultipleChoice",
+    text_model=lambda: text_model.MultipleChoice,
     predict_task="choose",
     inputs={"question": str, "context": str, "options": list},
-    predict="predict:predict",
-    export="export:MultipleChoiceExport",
+    predict=lambda: predict,
+    export=lambda: export.MultipleChoiceExport,
     export_folder="choice",
-    predict_exported="predict:predict_exported",
 )

@@ -1,11 +1,16 @@
 """Questions about a text, answered by parts of it, or not at all."""
 
+from typing import TYPE_CHECKING
+
 from albert_tf.task_kinds import Head, TaskKind
+
+if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
+    from albert_tf.tasks.question_answering import export, options, predict, task, text_model
 
 KIND = TaskKind(
     package=__name__,
-    options="options:QuestionAnsweringOptions",
-    task="task:QuestionAnsweringTask",
+    options=lambda: options.QuestionAnsweringOptions,
+    task=lambda: task.QuestionAnsweringTask,
     settings_file="question_answering.json",
     heads=(
         Head(
@@ -29,12 +34,11 @@ KIND = TaskKind(
             hub_task="question-answering",
         ),
     ),
-    text_model="text_model:QuestionAnswerer",
+    text_model=lambda: text_model.QuestionAnswerer,
     predict_task="answer",
     inputs={"question": str, "context": str},
-    predict="predict:predict",
-    export="export:QuestionAnsweringExport",
+    predict=lambda: predict,
+    export=lambda: export.QuestionAnsweringExport,
     export_folder="squad",
-    predict_exported="predict:predict_exported",
     kept_results=("null_score_diff_threshold",),
 )

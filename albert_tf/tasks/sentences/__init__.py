@@ -1,12 +1,30 @@
 """Sentence vectors: texts that belong together have similar ones."""
 
+from typing import TYPE_CHECKING
+
 from albert_tf.task_kinds import Head, TaskKind
+
+if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
+    from albert_tf.tasks.sentences import export, options, predict, task, text_model
+
+
+def _check_data(options):
+    from albert_tf.tasks.sentences.readers import check_files
+
+    check_files(options)
+
+
+def _huggingface_files(path, config):
+    from albert_tf.tasks.sentences.sentence_transformers import files_of
+
+    return files_of(path, config)
+
 
 KIND = TaskKind(
     package=__name__,
-    options="options:SentenceOptions",
-    task="task:SentenceTask",
-    check_data="readers:check_files",
+    options=lambda: options.SentenceOptions,
+    task=lambda: task.SentenceTask,
+    check_data=_check_data,
     settings_file="sentences.json",
     heads=(
         Head(
@@ -19,14 +37,13 @@ KIND = TaskKind(
             hub_library="sentence-transformers",
         ),
     ),
-    text_model="text_model:SentenceEncoder",
+    text_model=lambda: text_model.SentenceEncoder,
     predict_task="embed",
     inputs={"text": str, "text_pair": str},
     optional_inputs=("text_pair",),
-    predict="predict:predict",
+    predict=lambda: predict,
     predict_options=("pooling", "layer", "normalize", "max_length"),
-    export="export:SentenceExport",
+    export=lambda: export.SentenceExport,
     export_folder="sentences",
-    predict_exported="predict:predict_exported",
-    huggingface_files="sentence_transformers:files_of",
+    huggingface_files=_huggingface_files,
 )

@@ -1,11 +1,16 @@
 """Tags of words: named entities, chunks, parts of speech."""
 
+from typing import TYPE_CHECKING
+
 from albert_tf.task_kinds import Head, TaskKind
+
+if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
+    from albert_tf.tasks.tagging import export, options, predict, task, text_model
 
 KIND = TaskKind(
     package=__name__,
-    options="options:TaggingOptions",
-    task="task:TaggingTask",
+    options=lambda: options.TaggingOptions,
+    task=lambda: task.TaggingTask,
     settings_file="tagging.json",
     heads=(
         Head(
@@ -21,11 +26,10 @@ KIND = TaskKind(
             lite_outputs=("logits",),
         ),
     ),
-    text_model="text_model:TokenClassifier",
+    text_model=lambda: text_model.TokenClassifier,
     predict_task="tag",
     inputs={"text": str},
-    predict="predict:predict",
-    export="export:TaggingExport",
+    predict=lambda: predict,
+    export=lambda: export.TaggingExport,
     export_folder="tagger",
-    predict_exported="predict:predict_exported",
 )
