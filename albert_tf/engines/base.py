@@ -32,7 +32,7 @@ from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.optimizers import AdamW
 
 
-class Parts(NamedTuple):
+class EngineParts(NamedTuple):
     """The parts of an engine; steps take a model, what they compute of it, and the devices.
 
     Attributes:
@@ -64,7 +64,7 @@ class Engine(abc.ABC):
 
     name: ClassVar[str]
     checks_lengths: ClassVar[bool] = False
-    parts: ClassVar[Parts]
+    parts: ClassVar[EngineParts]
 
     def __init__(self, devices: Any):
         self.devices = devices

@@ -19,7 +19,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export import export_card, manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
-from albert_tf.export.source import Source, open_source
+from albert_tf.export.source import ExportSource, open_source
 from albert_tf.export.task_export import (
     TrainedModel,
     create_exported_model,
@@ -121,7 +121,7 @@ def export_saved_model(options: ExportOptions) -> None:
         logger.info("%s/%s", options.export_path, line)
 
 
-def _with_local_vocabulary(source: Source, folder: str) -> Source:
+def _with_local_vocabulary(source: ExportSource, folder: str) -> ExportSource:
     """Return the source with its vocabulary in a folder, if it was on a server.
 
     TensorFlow itself copies the vocabulary into SavedModels, and reaches few servers.
@@ -170,7 +170,7 @@ def _can_write(folder: str, requested: str) -> bool:
 
 
 def _load(
-    source: Source, init_checkpoint: str, settings: Any
+    source: ExportSource, init_checkpoint: str, settings: Any
 ) -> tuple[keras.Model, MatchedWeights]:
     model = create_exported_model(source.head, source.config, settings, source.weights)
     with arguments_renamed(path="init_checkpoint"):
@@ -187,12 +187,12 @@ def _load(
 def _write_card(
     folder: str,
     options: ExportOptions,
-    source: Source,
+    source: ExportSource,
     model: keras.Model,
     tasks: dict[str, str],
     lite_files: list[tflite.LiteFile],
 ) -> None:
-    facts = model_card.Facts(
+    facts = model_card.ModelFacts(
         name=os.path.basename(options.export_path.rstrip("/")),
         head=source.head,
         config=source.config,
@@ -212,7 +212,9 @@ def _write_card(
     export_card.write_card(folder, facts, tasks, lite_files, latencies)
 
 
-def _write_encoder(folder: str, source: Source, model: keras.Model, matched: MatchedWeights) -> str:
+def _write_encoder(
+    folder: str, source: ExportSource, model: keras.Model, matched: MatchedWeights
+) -> str:
     if kind_of(source.head):
         model = model.encoder
     missing = tuple(matched.missing)
@@ -261,14 +263,14 @@ def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
     return [path]
 
 
-def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
+def _write_preprocess(folder: str, source: ExportSource, seq_length: int) -> str:
     from albert_tf.export.graph_tokenizers import graph_tokenizer
-    from albert_tf.export.preprocessor import Preprocessor
+    from albert_tf.export.preprocessor import PreprocessorExport
 
     tokenizer = source.tokenizer
     with tempfile.TemporaryDirectory() as assets:
         files = [tokenizer.path, _write_record(tokenizer, assets)]
-        module = Preprocessor(
+        module = PreprocessorExport(
             graph_tokenizer(tokenizer), files, tokenizer.do_lower_case, seq_length
         )
         tf.saved_model.save(module, folder, signatures=module.__call__)

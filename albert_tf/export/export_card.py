@@ -65,7 +65,7 @@ class Latency(NamedTuple):
 
 def write_card(
     folder: str,
-    facts: model_card.Facts,
+    facts: model_card.ModelFacts,
     tasks: Mapping[str, str],
     lite_files: Iterable[LiteFile] = (),
     latencies: Iterable[Latency] = (),

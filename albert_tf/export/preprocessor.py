@@ -91,7 +91,7 @@ class _PackInputs(tf.Module):
                     self.__call__.get_concrete_function([ids] * count, seq_length=length)
 
 
-class Preprocessor(tf.Module):
+class PreprocessorExport(tf.Module):
     """Maps strings `[batch]` to the inputs of an encoder.
 
     These are `input_word_ids`, `input_mask` and `input_type_ids`, int32 `[batch, seq_length]`.

@@ -15,7 +15,7 @@ from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 
 
-class Source(NamedTuple):
+class ExportSource(NamedTuple):
     """What an export is made from.
 
     Attributes:
@@ -33,7 +33,7 @@ class Source(NamedTuple):
     adjacent: AdjacentFiles
 
 
-def open_source(options: ExportOptions) -> Source:
+def open_source(options: ExportOptions) -> ExportSource:
     """Open what the options of an export name, without reading the values of the weights.
 
     Raises:
@@ -60,7 +60,7 @@ def open_source(options: ExportOptions) -> Source:
     with arguments_renamed(path="spm_model_file"):
         tokenizer = load_tokenizer(vocabulary, options.do_lower_case, [adjacent])
     config.check_vocabulary(tokenizer.vocab_size, vocabulary)
-    return Source(choose_head(options, weights), weights, config, tokenizer, adjacent)
+    return ExportSource(choose_head(options, weights), weights, config, tokenizer, adjacent)
 
 
 def choose_head(options: ExportOptions, weights: Weights) -> str:

@@ -32,7 +32,7 @@ _ATTEMPTS = 3
 _PAUSE_SECONDS = 5
 
 
-class Unavailable(Exception):
+class FetchError(Exception):
     """A file that could not be fetched; the message is the reason, in a few words."""
 
 
@@ -53,11 +53,11 @@ def fetch(address: str, path: str) -> None:
         path: of the file to write; its folder must exist.
 
     Raises:
-        Unavailable: If the server cannot be reached, has no such file, or the file is damaged.
+        FetchError: If the server cannot be reached, has no such file, or the file is damaged.
         OSError: If the file cannot be written.
     """
     if is_offline():
-        raise Unavailable("HF_HUB_OFFLINE is set")
+        raise FetchError("HF_HUB_OFFLINE is set")
     folder, name = os.path.split(path)
     partial = os.path.join(folder, f".{name}.download")
     for attempt in range(_ATTEMPTS):
@@ -66,7 +66,7 @@ def fetch(address: str, path: str) -> None:
             break
         except _Interrupted as error:
             if attempt == _ATTEMPTS - 1:
-                raise Unavailable(f"{error}; what was received is kept") from None
+                raise FetchError(f"{error}; what was received is kept") from None
             time.sleep(attempt * _PAUSE_SECONDS)  # the first time, at once
     _check(partial, checksum)
     sync(partial)
@@ -100,11 +100,11 @@ def _receive(address: str, partial: str) -> str | None:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and version:
             remove(partial)
             raise _Interrupted("the unfinished file does not belong to this one") from None
-        raise Unavailable(f"HTTP {error.code} {error.reason}") from None
+        raise FetchError(f"HTTP {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
-        raise Unavailable(_reason(error.reason)) from None
+        raise FetchError(_reason(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(_reason(error)) from None
+        raise FetchError(_reason(error)) from None
     with response:
         resumed = response.status == http.client.PARTIAL_CONTENT
         start = _start_of(response) if resumed else 0
@@ -134,7 +134,7 @@ def _open(address: str, headers: dict[str, str]) -> Any:
     response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
     if address.startswith("https:") and not response.url.startswith("https:"):
         response.close()
-        raise Unavailable(f"redirects to {response.url}, which is not encrypted")
+        raise FetchError(f"redirects to {response.url}, which is not encrypted")
     return response
 
 
@@ -195,7 +195,7 @@ def _check(partial: str, checksum: str | None) -> None:
     if base64.b64encode(digest.digest()).decode() != checksum:
         remove(partial)
         remove(_version_file(partial))
-        raise Unavailable("the checksum does not match that of the server; rerun to fetch it again")
+        raise FetchError("the checksum does not match that of the server; rerun to fetch it again")
 
 
 def _write_version(path: str, response: Any) -> None:

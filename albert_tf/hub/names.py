@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, files_in, normalized
 from albert_tf.hub import huggingface
 from albert_tf.hub.huggingface import HubName
-from albert_tf.hub.published import Source, fetch_archive, find_archive, source_in
+from albert_tf.hub.published import Origin, fetch_archive, find_archive, source_in
 
 logger = logging.getLogger(__name__)
 
@@ -146,13 +146,13 @@ def pinned_name(path: str) -> str:
     return f"{source.name}@{source.commit}" if source.commit else source.name
 
 
-def source_of(path: str) -> Source | None:
+def source_of(path: str) -> Origin | None:
     """Return where the weights at a path come from; None if they were not fetched by name."""
     path = os.path.abspath(path)
     if found := _SNAPSHOT.search(path):
         repo_id = f"{found['owner']}/{found['name']}"
         address = f"https://huggingface.co/{repo_id}"
-        return Source(repo_id, address, f"commit {found['commit']}")
+        return Origin(repo_id, address, f"commit {found['commit']}")
     for _ in range(_DEEPEST):
         if source := source_in(path):
             return source

@@ -21,7 +21,7 @@ from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, remove, sha256_of
 from albert_tf.hub.archives import unpack
-from albert_tf.hub.fetching import Unavailable, fetch
+from albert_tf.hub.fetching import FetchError, fetch
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Archive(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class Origin:
     """Where weights in the cache come from.
 
     Attributes:
@@ -168,7 +168,7 @@ def _fetch_and_unpack(name: str, archive: Archive, folder: str, argument: str) -
     try:
         address = file if given else _fetch_first(archive, file)
         logger.info("%s: unpacking %s MB", name, f"{os.path.getsize(file) / 1e6:,.0f}")
-        source = Source(name, address, f"SHA-256 {sha256_of(file)}")
+        source = Origin(name, address, f"SHA-256 {sha256_of(file)}")
         unpack(file, folder, {SOURCE_FILE: source.to_json()})
     except InputError as error:
         raise InputError(f"`{argument}`={name}: {error}") from None
@@ -184,7 +184,7 @@ def _fetch_first(archive: Archive, file: str) -> str:
         try:
             fetch(address, file)
             return address
-        except Unavailable as error:
+        except FetchError as error:
             reasons.append(f"{address} ({error})")
     raise InputError(
         f"no local file or folder, and cannot be fetched from {', nor from '.join(reasons)}; "
@@ -192,12 +192,12 @@ def _fetch_first(archive: Archive, file: str) -> str:
     )
 
 
-def source_in(folder: str) -> Source | None:
+def source_in(folder: str) -> Origin | None:
     """Return the record of where an unpacked archive comes from; None if the folder has none."""
     path = os.path.join(folder, SOURCE_FILE)
     if not exists(path):
         return None
-    return read_json(path, Source)
+    return read_json(path, Origin)
 
 
 def _inner_folder(folder: str) -> str:

@@ -187,7 +187,7 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
             path = os.path.join(folder, name)
             files.make_folder(os.path.dirname(path), "output")
             files.write_text(path, text)
-        facts = model_card.Facts(
+        facts = model_card.ModelFacts(
             name=os.path.basename(output.rstrip("/")),
             head=model.head,
             config=model.config,

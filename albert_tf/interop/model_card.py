@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.hub.published import Source
+from albert_tf.hub.published import Origin
 from albert_tf.interop.adjacent_files import AdjacentFiles, kept_results
 from albert_tf.logs import counted
 from albert_tf.task_kinds import heads
@@ -38,7 +38,7 @@ _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective")
 
 
 @dataclasses.dataclass(frozen=True)
-class Facts:
+class ModelFacts:
     """Facts about a model.
 
     Attributes:
@@ -63,10 +63,10 @@ class Facts:
     adjacent: AdjacentFiles
     normalization: Normalization
     license: str | None
-    origin: Source | None = None
+    origin: Origin | None = None
 
 
-def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
+def huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool) -> str:
     """Return the card of a Hugging Face folder.
 
     Args:
@@ -90,7 +90,7 @@ def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
 
 
 def saved_model_card(
-    facts: Facts, folder: str, loading: Sequence[str], measured: Sequence[str]
+    facts: ModelFacts, folder: str, loading: Sequence[str], measured: Sequence[str]
 ) -> str:
     """Return the card of a folder of SavedModels and TFLite files.
 
@@ -105,7 +105,7 @@ def saved_model_card(
 
 
 def _card(
-    facts: Facts,
+    facts: ModelFacts,
     library: str | None,
     form: str,
     loading: Iterable[str],
@@ -148,7 +148,7 @@ def _card(
     return "\n\n".join(parts) + "\n"
 
 
-def _header(facts: Facts, library: str | None) -> str:
+def _header(facts: ModelFacts, library: str | None) -> str:
     task = heads()[facts.head].hub_task
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []

@@ -145,7 +145,7 @@ class Epochs(NamedTuple):
     steps: int
 
     @classmethod
-    def of(cls, total_steps: int, steps_per_pass: int, epochs: float | None) -> Epochs:
+    def divide(cls, total_steps: int, steps_per_pass: int, epochs: float | None) -> Epochs:
         """Divide a run.
 
         Args:

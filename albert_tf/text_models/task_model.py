@@ -229,7 +229,7 @@ class TaskModel(TextModel, Generic[Task]):
             held_out = self._set("train", validation).features
             held_out.arrays.pop("example_weights", None)  # of training
             validation_data = data.evaluation(held_out, length, size)
-        epochs = Epochs.of(steps, math.ceil(len(train) / size), given.passes)
+        epochs = Epochs.divide(steps, math.ceil(len(train) / size), given.passes)
         model = self._trained_model
         model.encoder.seed_generator.state.assign([given.seed, 0])
         optimizer = given.create_optimizer(options, model.encoder.config)

@@ -78,13 +78,13 @@ def pattern_of_words(sets: Mapping[str, str], joined: bool) -> str:
         sets: those of `character_sets`, or symbols that stand for their characters.
         joined: as in `split_words`.
     """
-    of = sets.__getitem__
-    plain = f"[^{of('space')}{of('apart')}{of('unspaced')}]"
-    single = f"[{of('unspaced')}][{of('unspaced_marks')}]*|[{of('apart')}]"
+    chars = sets.__getitem__
+    plain = f"[^{chars('space')}{chars('apart')}{chars('unspaced')}]"
+    single = f"[{chars('unspaced')}][{chars('unspaced_marks')}]*|[{chars('apart')}]"
     if not joined:
         return f"{plain}+|{single}"
     # No look-around, which the regular expressions of TensorFlow graphs do not have.
-    first_letter = f"(?:[{of('letters')}][{of('apostrophes')}])?"
-    inner = f"{first_letter}{plain}+(?:[{of('joiners')}]{plain}+)*"
-    number = f"[{of('digits')}]+(?:[{of('separators')}][{of('digits')}]+)+"
+    first_letter = f"(?:[{chars('letters')}][{chars('apostrophes')}])?"
+    inner = f"{first_letter}{plain}+(?:[{chars('joiners')}]{plain}+)*"
+    number = f"[{chars('digits')}]+(?:[{chars('separators')}][{chars('digits')}]+)+"
     return f"{number}|{inner}|{single}"

@@ -105,7 +105,7 @@ def product_flops(module: ir.Module, trips: int) -> float:
     operations: Any = module.body.operations
     functions = {operation.attributes["sym_name"].value: operation for operation in operations}
 
-    def of(operation) -> float:
+    def flops_of(operation) -> float:
         name = operation.operation.name
         if name in ("stablehlo.dot", "stablehlo.dot_general"):
             output = ir.RankedTensorType(operation.results[0].type).shape
@@ -116,9 +116,9 @@ def product_flops(module: ir.Module, trips: int) -> float:
                 axes = stablehlo.DotDimensionNumbers(numbers).lhs_contracting_dimensions
             return 2.0 * math.prod(output) * math.prod(left[axis] for axis in axes)
         if name == "func.call":
-            return of(functions[operation.attributes["callee"].value])
+            return flops_of(functions[operation.attributes["callee"].value])
         inside = sum(
-            of(inner)
+            flops_of(inner)
             for region in operation.operation.regions
             for block in region.blocks
             for inner in block.operations
@@ -126,7 +126,7 @@ def product_flops(module: ir.Module, trips: int) -> float:
         return inside * (trips if name == "stablehlo.while" else 1)
 
     with module.context:
-        return of(functions["main"])
+        return flops_of(functions["main"])
 
 
 def measure(

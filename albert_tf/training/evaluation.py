@@ -40,7 +40,7 @@ _LOWER_IS_BETTER = frozenset({"loss", "mse"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Best:
+class BestRecord:
     """The metric of the best checkpoint, its value, and the step of the checkpoint.
 
     Since a run may resume with another metric or on other examples: what identifies the examples
@@ -97,14 +97,14 @@ class BestCheckpoint:
         self.metric = metric
         self._examples = examples
 
-    def recorded(self) -> Best | None:
+    def recorded(self) -> BestRecord | None:
         """Return the best checkpoint, by whatever metric; None if there is none."""
         path = self._listed()
         if path is None or not exists(f"{path}.json"):
             return None
-        return read_json(f"{path}.json", Best)
+        return read_json(f"{path}.json", BestRecord)
 
-    def current(self) -> Best | None:
+    def current(self) -> BestRecord | None:
         """Return the best so far; None if there is none, or one by another metric."""
         best = self.recorded()
         return best if best and best.metric == self.metric else None
@@ -155,7 +155,7 @@ class BestCheckpoint:
         if results is not None:
             text = results_text({**results, "global_step": step})
             write_text(f"{self._folder}/{RESULTS_FILE}", text)
-        best = Best(self.metric, value, step, self._examples, finite(results or {}))
+        best = BestRecord(self.metric, value, step, self._examples, finite(results or {}))
         write_text(f"{copied}.json", to_json(dataclasses.asdict(best)) + "\n")
         self._checkpoints.keep_only(copied)
 

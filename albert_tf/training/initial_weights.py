@@ -12,7 +12,7 @@ from albert_tf.errors import arguments_renamed
 from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import local_weights, source_of
-from albert_tf.hub.published import Source
+from albert_tf.hub.published import Origin
 from albert_tf.interop.formats import load_weights
 from albert_tf.training.options import TrainingOptions
 
@@ -46,7 +46,7 @@ def _with_recorded_commit(name: str, output_dir: str) -> str:
         return name
     for folder in (output_dir, *files_in(output_dir, "*")):
         for path in files_in(folder, ORIGIN_FILE):
-            source = read_json(path, Source)
+            source = read_json(path, Origin)
             if source.name == name and source.commit:
                 return f"{name}@{source.commit}"
     return name

@@ -17,7 +17,7 @@ from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import Section, Shade, Table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
-from albert_tf.training.evaluation import EVALUATIONS_FILE, Best
+from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
 from albert_tf.training.log import METRICS_FILE, Row, readable_rows, thinned
 from albert_tf.training.options import PretrainingOptions
@@ -43,7 +43,7 @@ def write_report(
     step: int,
     held_out: HeldOut | None,
     results: Mapping[str, float],
-    best: Best | None = None,
+    best: BestRecord | None = None,
 ) -> None:
     """Write the report on a run, or on the evaluation of its result, into `output_dir`.
 
@@ -201,7 +201,7 @@ def _learning(
     training: list[Row],
     evaluations: list[Row],
     baselines: Mapping[str, tuple[str, Baseline]],
-    best: Best | None,
+    best: BestRecord | None,
 ) -> list[Section]:
     sources = {"training": (training, True), "held out": (evaluations, False)}
     chosen = best.step if best else None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
-from albert_tf.export.preprocessor import HUB_NAMES, TEXTS, Preprocessor
+from albert_tf.export.preprocessor import HUB_NAMES, TEXTS, PreprocessorExport
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer
@@ -161,7 +161,7 @@ def test_bytes_that_are_no_text_are_taken_for_unknown_characters(pairs):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_packing_as_in_fine_tuning(ranks, pairs):
     tokenizer, in_graph = pairs["wordpiece" if ranks == 2 else "sentencepiece", "lower"]
-    preprocessor = Preprocessor(in_graph, [tokenizer.path], True, seq_length=12)
+    preprocessor = PreprocessorExport(in_graph, [tokenizer.path], True, seq_length=12)
     draw = random.Random(1)
     texts = [
         ["".join(draw.choices("abz ", k=draw.randint(0, 20))) for _ in range(30)] for _ in range(2)

@@ -29,7 +29,7 @@ from albert_tf.finetuning.report_results import read_results
 from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
-from albert_tf.hub.published import Source
+from albert_tf.hub.published import Origin
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import (
     check_manifests,
@@ -403,7 +403,7 @@ KINDS: dict[str, Kind] = {
     "zip archive": Kind("a.zip", _make_archive("zip"), _read_archive("a.zip")),
     "source of weights": Kind(
         "albert_tf_source.json",
-        _text("albert_tf_source.json", Source("a", "https://a", "SHA-256 1").to_json()),
+        _text("albert_tf_source.json", Origin("a", "https://a", "SHA-256 1").to_json()),
         lambda folder: source_of(str(folder)),
     ),
     "albert_config.json": Kind(

@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
 from albert_tf.hub import fetching
 from albert_tf.hub.names import local_weights, source_of
-from albert_tf.hub.published import Source, find_archive
+from albert_tf.hub.published import Origin, find_archive
 from tests.conftest import ROOT
 from tests.support.servers import Archives, serving
 
@@ -79,7 +79,7 @@ def test_an_archive_is_fetched_once(server, name, tmp_path, caplog):
     assert names_in(tmp_path / "cache") == ["albert_base_v2"]
     (tmp_path / "a").write_bytes(ARCHIVE)
     revision = f"SHA-256 {sha256_of(str(tmp_path / 'a'))}"
-    source = Source(name, f"https://{ADDRESS}", revision)
+    source = Origin(name, f"https://{ADDRESS}", revision)
     assert source_of(str(folder / "model.ckpt-best")) == source
     assert f"{name}: https://{ADDRESS}, {revision}, in " in caplog.text
 

@@ -131,7 +131,7 @@ def test_no_texts(classifier):
     ],
 )
 def test_epochs(steps, steps_per_pass, epochs, expected):
-    assert Epochs.of(steps, steps_per_pass, epochs) == expected
+    assert Epochs.divide(steps, steps_per_pass, epochs) == expected
 
 
 def test_labels_are_returned_as_given(classifier, weights):

@@ -12,7 +12,7 @@ import pytest
 
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training import pretraining_report
-from albert_tf.training.evaluation import Best
+from albert_tf.training.evaluation import BestRecord
 from albert_tf.training.held_out import HeldOut
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_report import write_report
@@ -105,7 +105,7 @@ def report(tmp_path, held=None, results=None, **changes) -> Reader:
         max_predictions_per_seq=3,
     )
     options = dataclasses.replace(options, **changes)
-    best = Best("masked_lm_accuracy", 0.5, 30) if results else None
+    best = BestRecord("masked_lm_accuracy", 0.5, 30) if results else None
     write_report(options, options, MODEL, SOP, 40, held, results or {}, best)
     return read_page((tmp_path / "report.html").read_text())
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from albert_tf.engines.base import Engine, Parts
+from albert_tf.engines.base import Engine, EngineParts
 from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.engines.jax.checkpoints import Checkpoints
 from albert_tf.engines.jax.devices import JaxDevices, create_devices
@@ -25,7 +25,7 @@ class JaxEngine(Engine):
     name = "jax"
     checks_lengths = True
     devices: JaxDevices
-    parts = Parts(create_devices, TrainingStep, EvaluationStep, PredictionStep, Checkpoints)
+    parts = EngineParts(create_devices, TrainingStep, EvaluationStep, PredictionStep, Checkpoints)
 
     def set_random_seed(self, seed: int) -> None:
         # Initializers take their seeds from here. `keras.utils.set_random_seed` does the same, and

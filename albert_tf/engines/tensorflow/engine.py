@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.base import Engine, Parts
+from albert_tf.engines.base import Engine, EngineParts
 from albert_tf.engines.tensorflow.batches import dataset
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, create_devices
@@ -27,7 +27,7 @@ class TensorFlowEngine(Engine):
 
     name = "tensorflow"
     devices: TensorFlowDevices
-    parts = Parts(create_devices, TrainingStep, EvaluationStep, PredictionStep, Checkpoints)
+    parts = EngineParts(create_devices, TrainingStep, EvaluationStep, PredictionStep, Checkpoints)
 
     def set_random_seed(self, seed: int) -> None:
         keras.utils.set_random_seed(seed)

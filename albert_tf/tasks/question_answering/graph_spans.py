@@ -30,7 +30,7 @@ class Candidates(NamedTuple):
     last: tf.Tensor
 
 
-class Best(NamedTuple):
+class BestSpans(NamedTuple):
     """The best span of each question, `[questions]`.
 
     Attributes:
@@ -139,7 +139,7 @@ FINDERS = {
 }
 
 
-def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> Best:
+def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> BestSpans:
     """Return the best span of each question that is not white space.
 
     Ties are resolved in favor of the earlier and shorter span.
@@ -171,7 +171,7 @@ def best_spans(windows: Windows, candidates: Candidates, start, end, questions) 
     least = tf.reduce_min(tf.where(ties, both, tf.int64.max), axis=1)
     least = tf.math.unsorted_segment_min(least, windows.question, questions)
     least = tf.where(found, least, 0)
-    return Best(tf.where(found, best, 0.0), found, least // most, least % most)
+    return BestSpans(tf.where(found, best, 0.0), found, least // most, least % most)
 
 
 def null_scores(windows: Windows, of_windows: tf.Tensor, questions) -> tf.Tensor:
