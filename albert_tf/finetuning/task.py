@@ -16,7 +16,7 @@ from scipy.special import log_expit, log_softmax, logsumexp
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.flops import TRAINING, encoder_flops
@@ -34,6 +34,8 @@ FeaturesOfKind = TypeVar("FeaturesOfKind", bound=Features)
 
 # Scores of `--do_predict`, if the answers are known.
 PREDICT_RESULTS_FILE = "predict_results.txt"
+# Where `--submission` writes, in the output folder.
+SUBMISSION_FOLDER = "submission"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,6 +258,13 @@ class FineTuningTask(abc.ABC):
         lines = [f"predict_{name} = {value:.8g}\n" for name, value in sorted(scores.items())]
         write_text(f"{folder}/{PREDICT_RESULTS_FILE}", "".join(lines))
         logger.info("%s", "".join(lines).rstrip("\n"))
+
+    def write_submission(self, folder: str, name: str, content: str) -> None:
+        """Write the file of `--submission` that a server accepts."""
+        make_folder(f"{folder}/{SUBMISSION_FOLDER}", "output_dir")
+        path = f"{folder}/{SUBMISSION_FOLDER}/{name}"
+        write_text(path, content)
+        logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         """Return what the report shows about a set besides its results.

@@ -20,9 +20,6 @@ from albert_tf.errors import InputError
 from albert_tf.files import RowReader, ValueText, exists, matches, shown, text_of
 from albert_tf.hub.huggingface import local_folder
 
-# Where `--submission` writes, in the output folder.
-SUBMISSION_FOLDER = "submission"
-
 
 class Columns(NamedTuple):
     """Names of columns; None for what a table does not have.

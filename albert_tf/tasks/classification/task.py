@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, write_text
+from albert_tf.files import exists, read_json, write_text
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold, Outputs
 from albert_tf.flops import classification_flops
@@ -27,7 +27,6 @@ from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.class_weights import class_weights
 from albert_tf.tasks.classification.datasets import (
-    SUBMISSION_FOLDER,
     ClassificationDataset,
     Example,
     RowSet,
@@ -343,10 +342,7 @@ class ClassificationTask(FineTuningTask):
             ending = os.path.splitext(rows.submission)[1]
             write_text(f"{folder}/submit_results{rows.suffix}{ending}", content)
             if self.options.submission:
-                make_folder(f"{folder}/{SUBMISSION_FOLDER}", "output_dir")
-                path = f"{folder}/{SUBMISSION_FOLDER}/{rows.submission}"
-                write_text(path, content)
-                logger.info("to submit: %s", path)
+                self.write_submission(folder, rows.submission, content)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         labeled = self.target.feature in examples.features.arrays

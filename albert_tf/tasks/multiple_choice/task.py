@@ -7,14 +7,14 @@ import itertools
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import make_folder, write_text
+from albert_tf.files import write_text
 from albert_tf.finetuning.task import (
     Baseline,
     ExampleSet,
@@ -206,9 +206,8 @@ class MultipleChoiceTask(FineTuningTask):
         name, groups = self.options.task_name.upper(), " and ".join(groups_of(self.options))
         return f"{name}, {FOLDERS[examples.split]} ({groups})"
 
-    def adjacent_files(self) -> dict[str, str]:
-        recorded = self.recorded_options() | {"task_name": self.options.task_name.lower()}
-        return {self.options.settings_file: json.dumps(recorded) + "\n"}
+    def recorded_options(self) -> dict[str, Any]:
+        return super().recorded_options() | {"task_name": self.options.task_name.lower()}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
@@ -239,17 +238,12 @@ class MultipleChoiceTask(FineTuningTask):
         write_text(f"{folder}/predictions.tsv", "\n".join(["id\tanswer", *lines]) + "\n")
         logger.info("%s predictions in %s/predictions.tsv", f"{len(lines):,}", folder)
         if self.options.submission:
-            self._write_submission(f"{folder}/submission", values.argmax(axis=-1))
+            chosen = enumerate(values.argmax(axis=-1).tolist())
+            objects = (json.dumps({"id": row, "label": choice}) for row, choice in chosen)
+            content = "".join(f"{each}\n" for each in objects)
+            self.write_submission(folder, submission_file(self.options.data_dir), content)
         if all(question.answer is not None for question in examples.examples):
             self.write_scores(folder, _scores(examples, outputs))
-
-    def _write_submission(self, folder: str, predicted: np.ndarray) -> None:
-        """Write the JSON lines that the CLUE server accepts for C3: row, number of the choice."""
-        make_folder(folder, "output_dir")
-        path = f"{folder}/{submission_file(self.options.data_dir)}"
-        objects = ({"id": row, "label": choice} for row, choice in enumerate(predicted.tolist()))
-        write_text(path, "".join(f"{json.dumps(each)}\n" for each in objects))
-        logger.info("to submit: %s", path)
 
     def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
         """Describe a model that answers every question with the same letter."""

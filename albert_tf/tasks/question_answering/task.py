@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -217,10 +216,9 @@ class QuestionAnsweringTask(FineTuningTask):
     def data_name(self, examples: ExampleSet) -> str:
         return os.path.basename(self._files[examples.split].path)
 
-    def adjacent_files(self) -> dict[str, str]:
-        settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
-        settings |= {"answer_metric": self._answer_metric.name}
-        return {KIND.settings_file: json.dumps(settings | self.recorded_options()) + "\n"}
+    def recorded_options(self) -> dict[str, Any]:
+        own = {**self.ensemble_settings(), "answer_metric": self._answer_metric.name}
+        return own | super().recorded_options()
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         """Return results as in `squad_metrics.evaluate`; for 2.0 also the best thresholds.

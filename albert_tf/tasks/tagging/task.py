@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, shown, to_json, write_text
+from albert_tf.files import exists, read_json, shown, to_json, write_text
 from albert_tf.finetuning.task import (
     Baseline,
     ExampleSet,
@@ -142,11 +142,12 @@ class TaggingTask(FineTuningTask):
 
     def read(self, split: str) -> dict[str, list[TaggedExample]]:
         texts = self._texts[split]
-        examples = [self._example(text) for text in texts]
+        examples = list(map(self.example, texts))
         self._report(split, texts, examples)
         return {"": examples}
 
-    def _example(self, text: TaggedText) -> TaggedExample:
+    def example(self, text: TaggedText) -> TaggedExample:
+        """Return a text with its words, as the model reads them."""
         words = raw_words(text.text, self.settings.unit) if text.words is None else text.words
         return as_example(text, words, self.finds_entities)
 
@@ -238,11 +239,13 @@ class TaggingTask(FineTuningTask):
         name = os.path.basename(files[0])
         return f"{self.options.task_name}, {name}" if self.options.task_name else name
 
+    def recorded_options(self) -> dict[str, Any]:
+        own = {"unit": self.settings.unit, "tags": self.settings.tags}
+        return super().recorded_options() | own
+
     def adjacent_files(self) -> dict[str, str]:
-        recorded = self.recorded_options()
-        recorded |= {"unit": self.settings.unit, "tags": self.settings.tags}
         labels = json.dumps(self.labels, ensure_ascii=False)
-        return {KIND.settings_file: json.dumps(recorded) + "\n", LABELS_FILE: labels + "\n"}
+        return super().adjacent_files() | {LABELS_FILE: labels + "\n"}
 
     def _predict(self, examples: ExampleSet, outputs: Outputs) -> list[WordTags]:
         windows = cast(TagWindows, examples.features)
@@ -262,9 +265,7 @@ class TaggingTask(FineTuningTask):
         ids = np.array(self._label_ids(examples.examples))
         counted = own & (ids != NO_LABEL)
         logits = windows.of_words(outputs["logits"]).astype(np.float64)[counted]
-        shifted = logits - logits.max(axis=-1, keepdims=True)
-        log_sums = np.log(np.exp(shifted).sum(axis=-1))
-        losses = log_sums - shifted[np.arange(len(shifted)), ids[counted]]
+        losses = -log_softmax(logits, axis=-1)[np.arange(len(logits)), ids[counted]]
         scores["loss"] = float(losses.mean()) if len(losses) else 0.0
         return {f"eval_{name}": value for name, value in scores.items()}
 
@@ -342,22 +343,12 @@ class TaggingTask(FineTuningTask):
         ]
         write_text(f"{folder}/predictions.conll", "\n".join(sentences))
         if self.options.submission:
-            self._write_submission(f"{folder}/submission", examples, tags)
+            assert (tag_set := self.options.tag_set) is not None, "checked"
+            found = zip(examples.examples, self._entities(examples, tags), strict=True)
+            content = "".join(f"{cluener_line(each.source.id, its)}\n" for each, its in found)
+            self.write_submission(folder, tag_set.submission, content)
         if labeled:
             self.write_scores(folder, self._scores(examples, tags))
-
-    def _write_submission(
-        self, folder: str, examples: ExampleSet, tags: Sequence[WordTags]
-    ) -> None:
-        """Write CLUENER's JSON lines: type -> text -> first and last character of each."""
-        tag_set = self.options.tag_set
-        assert tag_set is not None, "checked"
-        make_folder(folder, "output_dir")
-        found = zip(examples.examples, self._entities(examples, tags), strict=True)
-        lines = [cluener_line(example.source.id, entities) for example, entities in found]
-        path = f"{folder}/{tag_set.submission}"
-        write_text(path, "".join(f"{line}\n" for line in lines))
-        logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         tags = self._predict(examples, outputs)
@@ -377,6 +368,6 @@ class TaggingTask(FineTuningTask):
 
     def parse_lines(self, lines: Sequence[str], first: int) -> list[TaggedExample]:
         return [
-            self._example(TaggedText(f"line {number}", number - 1, line))  # as in a file
+            self.example(TaggedText(f"line {number}", number - 1, line))  # as in a file
             for number, line in enumerate(lines, start=first)
         ]

@@ -20,7 +20,6 @@ from albert_tf.tasks.tagging.readers import (
     Span,
     TaggedExample,
     TaggedText,
-    as_example,
     entity_of,
     from_words,
     kind_of_tags,
@@ -28,7 +27,7 @@ from albert_tf.tasks.tagging.readers import (
 )
 from albert_tf.tasks.tagging.tags import kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
-from albert_tf.tasks.tagging.windows import TagWindows, predict_tags, raw_words
+from albert_tf.tasks.tagging.windows import TagWindows, predict_tags
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
     as_list,
@@ -204,16 +203,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         return self._fit(self._labeled_examples(tagged), validation, arguments)
 
     def _examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
-        task = self._known_task()
-        unit, finds_entities = task.settings.unit, task.finds_entities
-        return [
-            as_example(
-                text,
-                raw_words(text.text, unit) if text.words is None else text.words,
-                finds_entities,
-            )
-            for text in texts
-        ]
+        return list(map(self._known_task().example, texts))
 
     def _labeled_examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
         """Return examples whose tags are all known to the model."""

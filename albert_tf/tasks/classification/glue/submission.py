@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, files_in, is_remote, read_lines, read_text, replacing
+from albert_tf.finetuning.task import SUBMISSION_FOLDER
 from albert_tf.options import WithPaths, command, option
-from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER
 
 # The files that the GLUE server expects, and the number of rows below the header of each.
 SUBMISSION_ROWS = {
