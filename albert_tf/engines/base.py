@@ -26,6 +26,7 @@ from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.devices import Devices
 from albert_tf.engines.registry import find_engine
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, StepOptions, TrainingStep
+from albert_tf.engines.workers import shared_settings
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.modeling.losses import Objective
@@ -146,12 +147,23 @@ class Engine(abc.ABC):
         )
 
 
-def create_engine(name: str, options: DeviceOptions) -> Engine:
+def create_engine(name: str, options: DeviceOptions, failure: Exception | None = None) -> Engine:
     """Return the engine called `name`, on the devices that the options ask for.
 
+    Args:
+        name: a key of `ENGINES`.
+        options: the same for all workers, except for paths and what tells them apart.
+        failure: an error of which all workers, if there are others, are to know; raised.
+
     Raises:
-        InputError: If there is no such engine, the options contradict each other, or the devices do
-            not exist.
+        InputError: If there is no such engine, the options contradict each other or those of other
+            workers, the devices do not exist, or another worker has failed.
     """
     entry = find_engine(name)
-    return getattr(importlib.import_module(entry.module), entry.name).create(options)
+    engine = getattr(importlib.import_module(entry.module), entry.name).create(options)
+    version = {engine.devices.framework: importlib.import_module(name).__version__}
+    with engine.workers.losses_reported():
+        if failure:
+            raise failure
+        engine.workers.check_same(shared_settings(options) | version)
+    return engine

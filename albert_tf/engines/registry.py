@@ -16,8 +16,6 @@ class EngineEntry(NamedTuple):
     Attributes:
         module: imported when the engine is created, so that a process loads one framework only.
         name: of the class.
-        meeting: a module with `report(options, error)`, which tells the other processes of a run,
-            if there are any, of an error before this one has met them.
         requires: packages that must be installed.
         extras: of this project, that install them.
         unused: packages that its framework imports where they are installed, without need.
@@ -25,7 +23,6 @@ class EngineEntry(NamedTuple):
 
     module: str
     name: str
-    meeting: str
     requires: tuple[str, ...]
     extras: str
     unused: tuple[str, ...] = ()
@@ -36,7 +33,6 @@ ENGINES: dict[str, EngineEntry] = {
     "tensorflow": EngineEntry(
         "albert_tf.engines.tensorflow.engine",
         "TensorFlowEngine",
-        "albert_tf.engines.tensorflow.rendezvous",
         ("tensorflow",),
         "cpu, gpu, tpu",
         unused=("jax",),  # to convert JAX models to TFLite
@@ -44,7 +40,6 @@ ENGINES: dict[str, EngineEntry] = {
     "jax": EngineEntry(
         "albert_tf.engines.jax.engine",
         "JaxEngine",
-        "albert_tf.engines.jax.meeting",
         ("jax", "grain", "orbax.checkpoint"),
         "jax, jax-cuda, jax-tpu",
     ),

@@ -169,7 +169,7 @@ def test_damaged_data_of_one_process_ends_both(project, start, tmp_path):
 @pytest.mark.parametrize(("one", "flag"), EARLY_ERRORS)
 def test_an_error_before_they_meet_ends_both(project, start, tmp_path, one, flag):
     words = project.pretrain_words(tmp_path / "out", "--do_train")
-    printed = Processes(start, words, (flag,), one).end(seconds=90)
+    printed = Processes(start, words, (flag,), one).end(seconds=200)
     assert [code for code, *_ in printed] == [1, 1], printed
     assert f"error: {flag}" in printed[one][2].splitlines()[-1]
     line = f"worker {one} (process {one}) failed with an error that it has printed ({flag}"

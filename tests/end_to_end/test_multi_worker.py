@@ -152,7 +152,7 @@ def test_another_folder_of_one_worker_ends_both(words, tmp_path):
 @pytest.mark.parametrize(("one", "flag"), EARLY_ERRORS)
 def test_an_error_before_they_meet_ends_both(words, tmp_path, one, flag):
     workers = Workers(words(tmp_path / "out"), (flag,), one)
-    printed = workers.end(1, 1, seconds=90)
+    printed = workers.end(1, 1, seconds=200)
     assert f"error: {flag}" in printed[one][1].splitlines()[-1]
     line = (
         f"worker {one} ({workers.addresses[one]}) failed with an error that it has printed ({flag}"

@@ -15,8 +15,7 @@ from jax.sharding import Mesh
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.devices import Devices, check_strategy
-from albert_tf.engines.jax.meeting import runs_with_others
-from albert_tf.engines.jax.workers import JaxWorkers, join
+from albert_tf.engines.jax.workers import JaxWorkers, join, runs_with_others
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import jax
@@ -10,12 +11,13 @@ from jax._src import distributed  # what the processes write to each other
 from jax.experimental import multihost_utils
 
 from albert_tf.engines import early_failures
-from albert_tf.engines.device_options import PROCESS_FLAGS, MeetingOptions
+from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
 from albert_tf.engines.failures import Board
 from albert_tf.engines.steps import accepted_arguments
-from albert_tf.engines.workers import Workers, shared_settings
+from albert_tf.engines.workers import Workers
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, WorkerLost
+from albert_tf.hardware.peaks import tpu_chips
 
 # Seconds in which all processes must have started.
 _PATIENCE = 300
@@ -36,20 +38,27 @@ class JaxWorkers(Workers):
     )
 
 
-def join(options: MeetingOptions, failure: Exception | None = None) -> JaxWorkers:
+def runs_with_others(options: DeviceOptions) -> bool:
+    """Return whether this process is one of several, by flags, SLURM or hosts of a slice."""
+    if any(getattr(options, name) is not None for name in PROCESS_FLAGS):
+        return True
+    if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ:
+        return True
+    # JAX asks Cloud's metadata server, which exists on TPU VMs only, how many hosts there are.
+    return bool(tpu_chips()) and os.environ.get("JAX_PLATFORMS", "tpu") != "cpu"
+
+
+def join(options: DeviceOptions) -> JaxWorkers:
     """Wait for all processes of a run.
 
     JAX finds the others from the flags or, without them, from SLURM or the metadata of a TPU
     slice. It can join one run in the life of a process.
 
     Args:
-        options: of the program; all processes must have the same, except for paths and
-            `process_id`.
-        failure: an error that this process has had before, and of which all are to know; raised.
+        options: of the program.
 
     Raises:
-        InputError: If flags are missing or invalid, the processes' options differ, or another one
-            has failed.
+        InputError: If flags are missing or invalid.
         WorkerLost: If the others do not come.
     """
     _check_flags(options)
@@ -87,15 +96,10 @@ def join(options: MeetingOptions, failure: Exception | None = None) -> JaxWorker
     board = Board(
         client.key_value_set, lambda key: client.blocking_key_value_get(key, _BOARD_MILLISECONDS)
     )
-    workers = JaxWorkers(names, index, _sum_over_processes, board)
-    with workers.losses_reported():
-        if failure:
-            raise failure
-        workers.check_same(shared_settings(options) | {"JAX": jax.__version__})
-    return workers
+    return JaxWorkers(names, index, _sum_over_processes, board)
 
 
-def _check_flags(options: MeetingOptions) -> None:
+def _check_flags(options: DeviceOptions) -> None:
     given = {name: getattr(options, name) for name in PROCESS_FLAGS}
     if all(value is None for value in given.values()):
         return

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.engines.device_options import MeetingOptions
 from albert_tf.errors import InputError
 
 _EXAMPLE = (
@@ -42,23 +41,6 @@ class Cluster:
     addresses: tuple[str, ...]
     index: int
     here: tuple[int, int] = (0, 1)
-
-
-def cluster_of(options: MeetingOptions, environment: Mapping[str, str]) -> Cluster | None:
-    """Return the cluster that options ask for; None if the process trains alone.
-
-    Raises:
-        InputError: As of `find_cluster`.
-    """
-    if options.strategy == "multi_worker":
-        return find_cluster(environment)
-    by_slurm = (
-        int(environment.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in environment
-    )
-    if options.strategy != "auto" or options.use_tpu or options.tpu:
-        return None
-    cluster = find_cluster(environment) if "TF_CONFIG" in environment or by_slurm else None
-    return cluster if cluster and len(cluster.addresses) > 1 else None
 
 
 def find_cluster(environment: Mapping[str, str]) -> Cluster:

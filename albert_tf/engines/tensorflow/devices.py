@@ -15,9 +15,9 @@ import tensorflow as tf
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
 from albert_tf.engines.devices import Devices, check_strategy
 from albert_tf.engines.tensorflow import workers
-from albert_tf.engines.tensorflow.cluster import cluster_of
+from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
-from albert_tf.engines.workers import Workers, shared_settings
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops, tpu_chips
 from albert_tf.hardware.precision import (
@@ -180,9 +180,7 @@ def _multi_worker(options: DeviceOptions) -> Chosen:
             f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
             "all GPUs that a process sees"
         )
-    cluster = cluster_of(options, os.environ)
-    assert cluster is not None
-    return workers.join(cluster, shared_settings(options))
+    return workers.join(find_cluster(os.environ))
 
 
 def _tpu(options: DeviceOptions) -> Chosen:
@@ -214,7 +212,8 @@ def _tpu(options: DeviceOptions) -> Chosen:
 def _auto(options: DeviceOptions) -> Chosen:
     if options.use_tpu:
         return _tpu(options)
-    if cluster_of(options, os.environ):
+    by_slurm = int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ
+    if ("TF_CONFIG" in os.environ or by_slurm) and len(find_cluster(os.environ).addresses) > 1:
         return _multi_worker(options)
     if options.num_replicas > 1 or len(tf.config.list_physical_devices("GPU")) > 1:
         return _mirrored(options)

@@ -1,8 +1,7 @@
 """Workers find each other before TensorFlow starts.
 
-TensorFlow itself waits for an hour, silently and ignoring Ctrl-C, and later mistakes workers with
-other flags for dead ones. Here the chief waits for a line from each of the others, and answers all
-of them when all have arrived; so does a worker that has failed before, to tell them.
+TensorFlow itself waits for an hour, silently and ignoring Ctrl-C. Here the chief waits for a line
+from each of the others, and answers all of them when all have arrived.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ import time
 from collections.abc import Iterator
 
 from albert_tf.engines import early_failures
-from albert_tf.engines.device_options import MeetingOptions
-from albert_tf.engines.failures import failure_of, reason_of
-from albert_tf.engines.tensorflow.cluster import Cluster, cluster_of
-from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
+from albert_tf.engines.tensorflow.cluster import Cluster
+from albert_tf.errors import InputError, WorkerLost
 
 _logger = logging.getLogger(__name__)
 
@@ -30,31 +27,20 @@ _ANSWER_SECONDS = 5.0  # for one line over an open connection
 _LINE_BYTES = 1 << 20
 
 
-def report(options: MeetingOptions, error: Exception) -> None:
-    """Meet the others, if there are any, and let all of them end with an error of this process."""
-    if cluster := cluster_of(options, os.environ):
-        meet(cluster, {}, error)
-
-
-def meet(cluster: Cluster, settings: dict[str, str], failure: Exception | None = None) -> None:
+def meet(cluster: Cluster) -> None:
     """Return when all workers of a cluster have arrived.
 
     Args:
         cluster: the workers.
-        settings: name -> value of what must be the same for all of them.
-        failure: an error that this worker has had before.
 
     Raises:
-        InputError: If this worker's port is taken, the workers' settings differ, or one has failed.
-        WorkerLost: If some worker has not arrived in time, or cannot reach its files.
+        InputError: If this worker's port is taken, or the workers' clusters differ.
+        WorkerLost: If some worker has not arrived in time.
     """
     early_failures.has_met.set()
     if len(cluster.addresses) == 1:
         return
-    greeting = {"index": cluster.index, "cluster": list(cluster.addresses), "settings": settings}
-    if failure:
-        is_unavailable = isinstance(failure, StorageUnavailable)
-        greeting["failure"] = [cluster.index, is_unavailable, reason_of(failure)]
+    greeting = {"index": cluster.index, "cluster": list(cluster.addresses)}
     with _own_port(cluster) as server:
         if cluster.index == 0:
             _receive(server, cluster, greeting)
@@ -85,20 +71,19 @@ def _own_port(cluster: Cluster) -> Iterator[socket.socket]:
 class _Patience:
     """Reports after a while which workers are missing, and finally gives up."""
 
-    def __init__(self, cluster: Cluster, has_failed: bool):
-        self._seconds = early_failures.PATIENCE if has_failed else WAIT_SECONDS
+    def __init__(self, cluster: Cluster):
         self._who = f"worker {cluster.index} of {len(cluster.addresses)}"
         self._addresses = cluster.addresses
-        self._start, self._noted = time.monotonic(), has_failed
+        self._start, self._noted = time.monotonic(), False
 
     def check(self, missing: list[int], reason: str = "") -> None:
         """Raise WorkerLost when a worker has waited too long."""
         seconds = time.monotonic() - self._start
         names = ", ".join(f"worker {number} ({self._addresses[number]})" for number in missing)
         why = f" ({reason})" if reason else ""
-        if seconds > self._seconds:
+        if seconds > WAIT_SECONDS:
             raise WorkerLost(
-                f"{self._who}: {names} has not arrived in {self._seconds:.0f} seconds{why}; start "
+                f"{self._who}: {names} has not arrived in {WAIT_SECONDS:.0f} seconds{why}; start "
                 "all workers at about the same time, with the same TF_CONFIG except for task.index"
             )
         if seconds > NOTE_SECONDS and not self._noted:
@@ -108,8 +93,7 @@ class _Patience:
 
 def _receive(server: socket.socket, cluster: Cluster, own: dict) -> None:
     arrived: dict[int, socket.socket] = {}
-    failure = own.get("failure")
-    patience = _Patience(cluster, bool(failure))
+    patience = _Patience(cluster)
     server.settimeout(0.2)
     with contextlib.ExitStack() as stack:
         while len(arrived) < len(cluster.addresses) - 1:
@@ -119,28 +103,20 @@ def _receive(server: socket.socket, cluster: Cluster, own: dict) -> None:
                 if greeting is None or not isinstance(greeting.get("index"), int):
                     connection.close()  # a port scan, or a worker that has already left
                 elif difference := _difference(own, greeting):
-                    _answer([*arrived.values(), connection], {"error": difference})
+                    _answer([*arrived.values(), connection], difference)
                     raise InputError(difference)
                 else:
-                    failure = failure or greeting.get("failure")
                     arrived[greeting["index"]] = connection
             arrived = {number: each for number, each in arrived.items() if not _has_left(each)}
             others = range(1, len(cluster.addresses))
             patience.check([number for number in others if number not in arrived])
-        _answer(list(arrived.values()), {"error": "", "failure": failure})
-    if failure:
-        raise _failure(cluster, failure)
-
-
-def _failure(cluster: Cluster, failure: tuple[int, bool, str]) -> InputError | WorkerLost:
-    number, is_unavailable, reason = failure
-    return failure_of(f"worker {number} ({cluster.addresses[number]})", is_unavailable, reason)
+        _answer(list(arrived.values()), "")
 
 
 def _report(cluster: Cluster, greeting: dict) -> None:
     """Send a line to the chief and wait until it answers."""
     host, port = cluster.addresses[0].rsplit(":", 1)
-    patience, reason = _Patience(cluster, "failure" in greeting), ""
+    patience, reason = _Patience(cluster), ""
     while True:
         try:
             with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS) as chief:
@@ -152,8 +128,6 @@ def _report(cluster: Cluster, greeting: dict) -> None:
         if answer is not None and "error" in answer:
             if answer["error"]:
                 raise InputError(answer["error"])
-            if answer["failure"]:
-                raise _failure(cluster, answer["failure"])
             return
         patience.check([0], reason)
         time.sleep(0.2)
@@ -166,20 +140,13 @@ def _difference(own: dict, other: dict) -> str:
             f"TF_CONFIG: worker {other['index']} has the cluster {other.get('cluster')}, worker 0 "
             f"{own['cluster']}; all need the same list in the same order"
         )
-    if "failure" in own or "failure" in other:
-        return ""
-    ours, theirs = own["settings"], other.get("settings", {})
-    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if not names:
-        return ""
-    listed = ", ".join(f"{n}={theirs.get(n)} (worker 0: {ours.get(n)})" for n in names[:5])
-    return f"worker {other['index']} was started with {listed}; all workers need the same settings"
+    return ""
 
 
-def _answer(connections: list[socket.socket], answer: dict) -> None:
+def _answer(connections: list[socket.socket], error: str) -> None:
     for connection in connections:
         with contextlib.suppress(OSError):
-            connection.sendall(json.dumps(answer).encode() + b"\n")
+            connection.sendall(json.dumps({"error": error}).encode() + b"\n")
     for connection in connections:
         # The side that closes first keeps the port busy for a while; the chief needs it at once.
         connection.settimeout(_ANSWER_SECONDS)

@@ -35,9 +35,7 @@ class TensorFlowWorkers(Workers):
     _about_workers = re.compile(r"[Cc]ollective|CoordinationService|WorkerService|heartbeat")
 
 
-def join(
-    cluster: Cluster, settings: dict[str, str]
-) -> tuple[tf.distribute.Strategy, TensorFlowWorkers]:
+def join(cluster: Cluster) -> tuple[tf.distribute.Strategy, TensorFlowWorkers]:
     """Wait for all workers of a cluster, and create the strategy over all of their devices.
 
     All-reduces go over NCCL between GPUs and in a ring over the network between CPUs. TensorFlow
@@ -45,10 +43,9 @@ def join(
 
     Args:
         cluster: the workers.
-        settings: name -> value of what must be the same for all of them.
 
     Raises:
-        InputError: If this worker's address cannot be used, or the workers' settings differ.
+        InputError: If this worker's address cannot be used, or the workers' clusters differ.
         WorkerLost: If the others do not come.
     """
     _share_gpus(cluster)
@@ -59,7 +56,7 @@ def join(
         num_accelerators={"GPU": len(tf.config.get_visible_devices("GPU"))},
         rpc_layer="grpc",
     )
-    meet(cluster, {**settings, "TensorFlow": tf.__version__})
+    meet(cluster)
     sigterm_handler = signal.getsignal(signal.SIGTERM)
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)

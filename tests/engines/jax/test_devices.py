@@ -14,7 +14,7 @@ from albert_tf.errors import InputError
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 
-from albert_tf.engines.jax import devices, meeting, workers
+from albert_tf.engines.jax import devices, workers
 
 
 @pytest.fixture
@@ -77,19 +77,19 @@ def test_the_end_of_the_terminal_is_heeded_as_before(on_jax, monkeypatch, ignore
 def test_a_process_is_alone_unless_it_is_told_of_others(monkeypatch):
     for name in ("SLURM_NTASKS", "SLURM_STEP_NODELIST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(meeting, "tpu_chips", list)
-    assert not meeting.runs_with_others(DeviceOptions())
-    assert meeting.runs_with_others(DeviceOptions(process_id=0))
+    monkeypatch.setattr(workers, "tpu_chips", list)
+    assert not workers.runs_with_others(DeviceOptions())
+    assert workers.runs_with_others(DeviceOptions(process_id=0))
     monkeypatch.setenv("SLURM_NTASKS", "4")
-    assert not meeting.runs_with_others(DeviceOptions())  # a shell that salloc has opened
+    assert not workers.runs_with_others(DeviceOptions())  # a shell that salloc has opened
     monkeypatch.setenv("SLURM_STEP_NODELIST", "n[1-4]")
-    assert meeting.runs_with_others(DeviceOptions())
+    assert workers.runs_with_others(DeviceOptions())
     monkeypatch.undo()
-    monkeypatch.setattr(meeting, "tpu_chips", lambda: ["v5e"] * 4)
+    monkeypatch.setattr(workers, "tpu_chips", lambda: ["v5e"] * 4)
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-    assert meeting.runs_with_others(DeviceOptions())  # how many hosts there are, Cloud knows
+    assert workers.runs_with_others(DeviceOptions())  # how many hosts there are, Cloud knows
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    assert not meeting.runs_with_others(DeviceOptions())
+    assert not workers.runs_with_others(DeviceOptions())
 
 
 def test_what_is_printed_while_others_join_is_shown(monkeypatch, capfd):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.base import create_engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow import devices, step, workers
 from albert_tf.engines.tensorflow.cluster import Cluster
@@ -109,19 +110,16 @@ def test_auto_takes_the_tasks_that_srun_starts_together(chosen, monkeypatch):
 
 def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
-    seen = []
-
-    def join(cluster, settings):
-        seen.append((cluster, settings))
-        return None, None
-
-    monkeypatch.setattr(workers, "join", join)
+    seen, joined = [], workers.TensorFlowWorkers()
+    joined.check_same = seen.append
+    monkeypatch.setattr(workers, "join", lambda cluster: (seen.append(cluster), joined))
     for folder, batch in (("a", 8), ("b", 8), ("a", 16)):
         options = PretrainingOptions(
             albert_config_file=folder, output_dir=folder, train_batch_size=batch, random_seed=3
         )
-        create_devices(options)
-    (cluster, one), (_, moved), (_, larger) = seen
+        create_engine("tensorflow", options)
+    cluster, one, _, moved, _, larger = seen
+    assert one["TensorFlow"] == tf.__version__
     assert cluster == Cluster(("a:1", "b:1"), 0)
     assert one["`random_seed`"] == "3"
     assert one == moved

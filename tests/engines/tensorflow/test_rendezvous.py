@@ -1,4 +1,4 @@
-"""Workers that wait for each other: complete, in vain, and with other settings."""
+"""Workers that wait for each other: complete, in vain, and in other clusters."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ import time
 
 import pytest
 
-from albert_tf.engines import early_failures
 from albert_tf.engines.tensorflow import rendezvous
 from albert_tf.engines.tensorflow.cluster import Cluster
-from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
+from albert_tf.errors import InputError, WorkerLost
 from tests.support.ports import free_addresses
 
-STORAGE = StorageUnavailable("503")
 
-
-def start(outcomes: dict, index: int, addresses, settings=None, failure=None) -> threading.Thread:
+def start(outcomes: dict, index: int, addresses) -> threading.Thread:
     def work():
         try:
-            rendezvous.meet(Cluster(addresses, index), settings or {"a": "1"}, failure)
+            rendezvous.meet(Cluster(addresses, index))
             outcomes[index] = None
         except (InputError, WorkerLost) as error:
             outcomes[index] = error
@@ -48,7 +45,7 @@ def test_all_go_on_when_the_last_one_has_come(order):
 def test_a_worker_that_gives_up_and_comes_again_is_counted_once():
     addresses, outcomes = free_addresses(3), {}
     chief = start(outcomes, 0, addresses)
-    greeting = b'{"index": 1, "cluster": ["%s"], "settings": {"a": "1"}}\n'
+    greeting = b'{"index": 1, "cluster": ["%s"]}\n'
     line = greeting % '", "'.join(addresses).encode()
     for sent in (line, b"GET / HTTP/1.0\r\n\r\n", b""):
         while True:
@@ -74,45 +71,9 @@ def test_a_missing_worker_is_named(monkeypatch, caplog, index):
     addresses = free_addresses(2)
     missing = f"worker {1 - index} ({addresses[1 - index]})"
     with pytest.raises(WorkerLost) as error:
-        rendezvous.meet(Cluster(addresses, index), {})
+        rendezvous.meet(Cluster(addresses, index))
     assert missing in str(error.value)
     assert f"worker {index} of 2: waiting for {missing}" in caplog.text
-
-
-def test_other_settings_end_all():
-    addresses, outcomes = free_addresses(3), {}
-    threads = [start(outcomes, number, addresses, {"a": "1", "b": "8"}) for number in (0, 1)]
-    time.sleep(0.5)
-    threads.append(start(outcomes, 2, addresses, {"a": "1", "b": "16"}))
-    for thread in threads:
-        thread.join(30)
-    for number in range(3):
-        assert isinstance(outcomes[number], InputError)
-        assert str(outcomes[number]).startswith("worker 2 was started with b=16 (worker 0: 8);")
-
-
-@pytest.mark.parametrize("failing", [0, 1])
-@pytest.mark.parametrize(
-    ("failure", "of_all"), [(InputError("--a=x: bad"), InputError), (STORAGE, WorkerLost)]
-)
-def test_a_failure_before_ends_all(failing, failure, of_all):
-    addresses, outcomes = free_addresses(3), {}
-    failures = {failing: failure}
-    threads = [start(outcomes, number, addresses, {}, failures.get(number)) for number in range(3)]
-    for thread in threads:
-        thread.join(30)
-    line = f"worker {failing} ({addresses[failing]}) "
-    for number in range(3):
-        assert isinstance(outcomes[number], of_all)
-        assert str(outcomes[number]).startswith(line)
-        assert f"({failure})" in str(outcomes[number])
-
-
-def test_a_failed_worker_does_not_wait_long(monkeypatch):
-    monkeypatch.setattr(early_failures, "PATIENCE", 0.2)
-    for number in range(2):
-        with pytest.raises(WorkerLost):
-            rendezvous.meet(Cluster(free_addresses(2), number), {}, InputError("bad"))
 
 
 def test_another_order_of_the_workers_ends_all():
@@ -131,8 +92,8 @@ def test_a_port_that_is_taken_is_named():
         socket.create_server(("", int(addresses[1].split(":")[1]))),
         pytest.raises(InputError, match=f"{addresses[1]}, the address of worker 1, cannot be used"),
     ):
-        rendezvous.meet(Cluster(addresses, 1), {})
+        rendezvous.meet(Cluster(addresses, 1))
 
 
 def test_one_worker_waits_for_nobody():
-    rendezvous.meet(Cluster(("nowhere:1",), 0), {})
+    rendezvous.meet(Cluster(("nowhere:1",), 0))
