@@ -41,9 +41,6 @@ TEXT_PER_COMPRESSED = 4
 # White space, format and control characters, fillers, and the empty Braille pattern.
 _INVISIBLE = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\u2800]*")
 
-# Read first after the end of a unit, then twice as much each time.
-_REST_BYTES = 1 << 12
-
 
 class TextUnit(NamedTuple):
     """The documents that begin in a byte range of a file.
@@ -223,29 +220,14 @@ def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
     start = max(unit.begin - 1, 0)
     with files.open_lines(unit.path, start) as file:
         is_first = unit.begin > 0
-        pending, cut = b"", 0  # the current line, and how many bytes of it were dropped
-        inside, beyond = unit.end - start, _REST_BYTES
-        while chunk := file.read(min(_CHUNK_BYTES, inside or beyond)):
-            if inside:
-                inside -= len(chunk)
-            else:
-                beyond *= 2
-            *lines, rest = chunk.split(b"\n")
-            for line in lines:
-                line = pending + line
-                size = len(line) + cut + 1
-                if not is_first:
-                    yield start, _without_byte_order_mark(line, start), size
-                start, is_first, pending, cut = start + size, False, b"", 0
-            pending += rest
-            if len(pending) > MAX_LINE_BYTES:
-                pending, cut = pending[:MAX_LINE_BYTES], cut + len(pending) - MAX_LINE_BYTES
-        if pending and not is_first:
-            yield start, _without_byte_order_mark(pending, start), len(pending) + cut
-
-
-def _without_byte_order_mark(line: bytes, offset: int) -> bytes:
-    return line if offset else line.removeprefix(codecs.BOM_UTF8)
+        while line := file.readline(MAX_LINE_BYTES):
+            size, end = len(line), line[-1:]
+            while end != b"\n" and (rest := file.readline(MAX_LINE_BYTES)):
+                size, end = size + len(rest), rest[-1:]
+            if not is_first:
+                text = line if start else line.removeprefix(codecs.BOM_UTF8)
+                yield start, text.removesuffix(b"\n"), size
+            start, is_first = start + size, False
 
 
 def stripped(line: str) -> str:

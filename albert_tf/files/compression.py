@@ -38,7 +38,7 @@ _COMPRESSIONS: dict[str, tuple[bytes, Callable[[IO[bytes]], Any]]] = {
 # Decompressed at once: what comes before damage is read, up to the last piece at most.
 _PIECE_BYTES = 1 << 14
 # Read at once by `open_lines`, beyond what is asked for at most.
-_LINES_BYTES = 1 << 13
+_LINES_BYTES = 1 << 15
 _CARRIAGE_RETURN = re.compile(rb"\r(?!\n)")
 
 COMPRESSED_ENDINGS = tuple(_COMPRESSIONS)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from albert_tf.files import compression
 from data_prep import text_units
 from data_prep.text_units import (
     MAX_LINE_BYTES,
@@ -162,13 +163,13 @@ def test_damaged_compressed_text_is_reported(tmp_path, ending):
         read(tmp_path / "in.txt", len(content))
 
 
-@given(lines=LINES, chunk=st.integers(1, 30))
-def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, chunk):
+@given(lines=LINES, end=ENDS, chunk=st.integers(2, 30))
+def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, end, chunk):
     path = tmp_path_factory.mktemp("units") / "in.txt"
-    path.write_text("\n".join(lines), "utf-8")
+    path.write_bytes(end.join(lines).encode())
     expected = read(path, 20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_units, "_CHUNK_BYTES", chunk)
+        patch.setattr(compression, "_LINES_BYTES", chunk)
         assert read(path, 20) == expected
 
 
