@@ -46,47 +46,43 @@ def documents(unit: DumpUnit, options: ReaderOptions, counts: Counts) -> Iterato
     for xml in pages_of(unit, counts):
         # One page at a time, so that nothing else is lost with a damaged one.
         try:
-            document = _article(xml, unit.site, templates, options, counts)
+            found = _article(xml, unit.site, templates, options, counts)
         except Exception:  # parsers may raise anything on arbitrary text
             counts.skipped += 1
             continue
-        if document:
-            counts.characters += sum(map(len, document.paragraphs))
-            yield document
+        if isinstance(found, str):
+            counts.left_out[found] += 1
+        else:
+            counts.characters += sum(map(len, found.paragraphs))
+            yield found
 
 
 def _article(
     xml: bytes, site: Site, templates: TemplateTable, options: ReaderOptions, counts: Counts
-) -> Document | None:
+) -> Document | str:
+    """Return a page, or why it is left out."""
     # It begins with <page>, so no entities can be declared in it, which would expand without limit.
     page = ElementTree.fromstring(_REFERENCES.sub(_characters, xml))
     title = _required(page, "title").replace("_", " ")
     if int(page.findtext("ns", "0")) != 0:
-        counts.left_out["pages of other namespaces"] += 1
-        return None
+        return "pages of other namespaces"
     if page.find("redirect") is not None:
-        counts.left_out["redirects"] += 1
-        return None
+        return "redirects"
     revision = page.findall("revision")[-1]  # the newest, if the dump contains the history
     int(_required(revision, "id"))
     if (revision.findtext("model") or "wikitext").strip() != "wikitext":
-        counts.left_out["pages that are not wikitext"] += 1
-        return None
+        return "pages that are not wikitext"
     text = revision.findtext("text")
     if not text:
-        counts.left_out["articles without text"] += 1
-        return None
+        return "articles without text"
     if is_disambiguation(title, text):
-        counts.left_out["disambiguation pages"] += 1
-        return None
+        return "disambiguation pages"
     if is_too_nested(text):
-        counts.left_out["articles with hundreds of unclosed tags, templates or tables"] += 1
-        return None
+        return "articles with hundreds of unclosed tags, templates or tables"
     page_of_text = Page(site, templates, title)
     found = paragraphs(text, page_of_text, options.keep_headings, options.keep_lists, counts)
     if not found:
-        counts.left_out["articles without text"] += 1
-        return None
+        return "articles without text"
     return Document(title, site.name, found)
 
 
