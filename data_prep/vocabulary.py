@@ -10,7 +10,7 @@ import os
 
 from albert_tf import files
 from albert_tf.children import stoppable
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.logs import counted
 from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.tokenizers import Tokenizer
@@ -129,7 +129,9 @@ def train_vocabulary(options: VocabularyOptions) -> str:
         version=_SAMPLE_VERSION,
         input=[[path, *files.file_identity(path)] for path in paths],
     )
-    with WorkFolder.resume(outputs[0], None, fingerprint) as work:
+    with arguments_renamed(output_file="output_prefix", work_dir="output_prefix"):
+        work = WorkFolder.resume(outputs[0], None, fingerprint)
+    with work:
         with work.kept_after_error():
             sentences = sample_sentences(paths, size, seed, options, work)
             _train(options, paths, sentences, outputs, work)

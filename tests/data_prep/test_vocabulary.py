@@ -20,6 +20,7 @@ from data_prep import parallel, sentence_sample, text_units, train_vocabulary, v
 from data_prep.accents import accent_loss
 from data_prep.vocabulary import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES
+from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
 
 # How every vocabulary of the published English models begins.
@@ -211,6 +212,14 @@ def test_a_folder_has_vocabularies_of_one_normalization(tmp_path):
     (tmp_path / "vocabulary" / "tokenizer_config.json").unlink()
     with pytest.raises(InputError, match=r"vocab\.txt in the same folder is normalized otherwise"):
         train(tmp_path, text, **other)
+
+
+def test_two_runs_do_not_write_the_same_files(tmp_path):
+    with (
+        WorkFolder.resume(str(tmp_path / "vocabulary" / "vocab.txt"), None, "f" * 64),
+        pytest.raises(InputError, match="^`output_prefix`: another process is already writing"),
+    ):
+        train(tmp_path, "the cat\n")
 
 
 @pytest.mark.parametrize("gap", [" ", ""])
