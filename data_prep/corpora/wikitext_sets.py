@@ -59,10 +59,10 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
     for offset, line, size in lines_from(unit):
         if offset >= end and not title:
             return
-        text = decoded(line, offset, unit.path)
         if size > MAX_LINE_BYTES:
             counts.left_out["lines longer than a megabyte"] += 1
             continue
+        text = decoded(line, offset, unit.path)
         level, heading = _heading(text)
         if level == 1:
             if found:

@@ -57,6 +57,13 @@ def test_a_title_begins_a_document(tmp_path):
     assert found[1].paragraphs == ["References"]
 
 
+def test_a_long_line_is_left_out_wherever_it_is_cut(tmp_path):
+    (tmp_path / "wiki.raw").write_text(f" = T = \n\n a{'€' * 400_000}\n One .\n", "utf-8")
+    (document,), counts = read("wikitext", [str(tmp_path / "*")])
+    assert document.paragraphs == ["One."]
+    assert counts.left_out == {"lines longer than a megabyte": 1}
+
+
 @random_inputs(30)
 @given(length=st.integers(1, 300))
 def test_units_of_any_length_give_the_same_documents(tmp_path_factory, length):
