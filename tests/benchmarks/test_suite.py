@@ -103,11 +103,8 @@ def test_the_file_contains_all_measurements(result, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["step.json", "step.svg"]
     with open(paths[0], encoding="utf-8") as file:
         content = json.load(file)
-    assert content["command"] == "python -m benchmarks"
-    assert content["quick"] is True
+    assert (content["command"], content["quick"]) == ("python -m benchmarks", True)
     assert content["left_out"] == {"absent": "not installed"}
-    assert len(content["date"]) == 10
-    assert content["machine"]["cores"] >= 1
     assert {"avx512_bf16", "amx_bf16"} <= set(content["machine"]["instructions"])
     assert {"python", "tensorflow", "keras", "numpy"} <= set(content["versions"])
     ours, theirs = content["measurements"]
