@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from albert_tf import original_flags
 from albert_tf.engines.early_failures import tell_others
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
 from albert_tf.options import command
+from albert_tf.original_flags import PRETRAINING
 from albert_tf.training.model_config import check_early
 from albert_tf.training.options import PretrainingOptions
 
@@ -26,10 +26,4 @@ def run(options: PretrainingOptions) -> None:
     pretrain_checked(options)
 
 
-main = command(
-    PretrainingOptions,
-    run,
-    original=original_flags.PRETRAINING,
-    keeps_memory=True,
-    failed=tell_others,
-)
+main = command(PretrainingOptions, run, original=PRETRAINING, keeps_memory=True, failed=tell_others)

@@ -36,9 +36,5 @@ def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """Return the console entry point of a kind of task."""
     options_class, run = kind.load("options"), functools.partial(run_kind, kind)
     return command(
-        options_class,
-        run,
-        original=options_class.original,
-        keeps_memory=True,
-        failed=tell_others,
+        options_class, run, original=options_class.original, keeps_memory=True, failed=tell_others
     )

@@ -121,41 +121,33 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     places += [options.init_checkpoint] if options.init_checkpoint else []
     adjacent = [find_adjacent_files(path) for path in places]
     path = _vocabulary_of(options, adjacent)
-    argument = "spm_model_file" if options.spm_model_file else "vocab_file"
-    with arguments_renamed(path=argument):
+    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
         tokenizer = load_tokenizer(path, options.do_lower_case, adjacent)
     for place, found in zip(places, adjacent, strict=True):
         # A folder without checkpoints is of a run that has saved nothing.
         if place == options.init_checkpoint or model_config.is_trained(place):
-            _check_tokenizer(options, argument, tokenizer, place, found)
+            _check_tokenizer(options, tokenizer, place, found)
             break
     return tokenizer
 
 
 def _check_tokenizer(
-    options: FineTuningOptions,
-    argument: str,
-    tokenizer: Tokenizer,
-    model: str,
-    trained: AdjacentFiles,
+    options: FineTuningOptions, tokenizer: Tokenizer, model: str, trained: AdjacentFiles
 ) -> None:
     """Refuse a vocabulary whose ids do not mean what a model has learned; warn of another case."""
     known, before = trained.vocabulary_digests(), trained.vocabulary
     is_other = known and sha256_of(tokenizer.path) not in known
     # Files of other formats may have the same pieces.
     if is_other and not (before and Tokenizer.load(before).pieces == tokenizer.pieces):
+        argument = "spm_model_file" if options.spm_model_file else "vocab_file"
         raise InputError(
             f"`{argument}`={tokenizer.path}: is not the vocabulary of the weights in {model} "
             f"({before or DATA_FILE}); use that one, or other weights"
         )
-    given, before_lower = options.do_lower_case, trained.normalization.do_lower_case
-    if None not in (given, before_lower) and given != before_lower:
-        logger.warning(
-            "do_lower_case=%s: the model in %s was trained with %s",
-            given,
-            model,
-            before_lower,
-        )
+    given, lower = options.do_lower_case, trained.normalization.do_lower_case
+    if None not in (given, lower) and given != lower:
+        form = "do_lower_case=%s: the model in %s was trained with %s"
+        logger.warning(form, given, model, lower)
 
 
 def _vocabulary_of(options: FineTuningOptions, adjacent: list[AdjacentFiles]) -> str:

@@ -57,12 +57,12 @@ def iter_checkpoints(
         InputError: If there is no valid checkpoint, or one belongs to another model.
     """
     paths = paths or engine.checkpoints_in(output_dir).valid()
-    count = 0
+    restored = False
     for path in paths:
         if _restore(engine, model, path, output_dir, may_vanish=True):
-            count += 1
+            restored = True
             yield path
-    if not count:
+    if not restored:
         yield restore_trained(engine, model, output_dir)
 
 
