@@ -10,12 +10,26 @@ from typing import Any
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, matches
-from albert_tf.finetuning.finetuning_options import FineTuningOptions, Options
+from albert_tf.finetuning.finetuning_options import (
+    ENSEMBLE_FILE,
+    FOLD_ROWS_FILE,
+    SEEDS_FILE,
+    FineTuningOptions,
+    Options,
+)
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.hub.names import may_be_published
 from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.training.model_config import check_model, is_trained
+
+# File that only this use of a folder leaves there -> the use; "" for none besides checkpoints.
+_USES = {
+    FOLD_ROWS_FILE: "a cross-validation",
+    ENSEMBLE_FILE: "an ensemble",
+    SEEDS_FILE: "several runs",
+    "": "a single model",
+}
 
 # What may be a name of published weights, which looks like a relative path.
 _WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file", "teacher")
@@ -33,6 +47,7 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
     """
     if options.ensemble:
         options.check()
+        _check_use(options)
         for member in member_options(options):
             with arguments_renamed(output_dir="ensemble"):
                 check_early(member, check_data)
@@ -40,6 +55,7 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
     options = inherit(options)
     options.check()
     options = options.with_local_files()
+    _check_use(options)
     if not options.albert_hub_module_handle and not evaluates_weights(options):
         check_model(options)
     for name, path in options.input_files().items():
@@ -50,6 +66,25 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
             raise InputError(f"`{name}`={path}: no such file or folder")
     if check_data:
         check_data(options)
+
+
+def _check_use(options: FineTuningOptions) -> None:
+    """Raise InputError if results of another kind of run in `output_dir` would mix with these."""
+    folder = options.output_dir
+    asks = {
+        FOLD_ROWS_FILE: getattr(options, "folds", None),
+        ENSEMBLE_FILE: options.ensemble,
+        SEEDS_FILE: len(options.variants()) > 1,
+        "": options.do_train,
+    }
+    asked = next((use for file, use in _USES.items() if asks[file]), None)
+    found = {file: exists(f"{folder}/{file}") if file else is_trained(folder) for file in _USES}
+    used = next((use for file, use in _USES.items() if found[file]), asked)
+    if asked not in (None, used):
+        raise InputError(
+            f"`output_dir`={folder}: contains {used}, whose results those of {asked} would "
+            "replace in part; name another folder"
+        )
 
 
 def evaluates_weights(options: FineTuningOptions) -> bool:
@@ -63,19 +98,13 @@ def member_options(options: Options) -> list[Options]:
     """Return the options with which each model of an ensemble evaluates and predicts alone.
 
     Raises:
-        InputError: If `ensemble` does not name at least two folders with trained models, or
-            `output_dir` is one with a trained model.
+        InputError: If `ensemble` does not name at least two folders with trained models.
     """
     folders = list(dict.fromkeys(each for name in options.ensemble for each in _folders(name)))
     if len(folders) < 2:
         raise InputError(
             f"`ensemble`={','.join(options.ensemble)}: an ensemble needs at least two models, "
             f"this is {', '.join(folders)}"
-        )
-    if is_trained(options.output_dir):
-        raise InputError(
-            f"`output_dir`={options.output_dir}: contains a trained model, whose results those of "
-            "the ensemble would replace; name another folder"
         )
     return [dataclasses.replace(options, ensemble=(), output_dir=folder) for folder in folders]
 

@@ -22,8 +22,9 @@ STANDARD_STREAM = "-"
 # The original's value of the vocabulary flags for the vocabulary inside the module.
 FROM_HUB = "from_tf_hub"
 
-# The comparison of several runs, in their common folder.
-SEEDS_FILE = "seeds.json"
+# Of several runs, folds and an ensemble, in their folder: a comparison, what the folds were trained
+# on, and a row for each model.
+SEEDS_FILE, FOLD_ROWS_FILE, ENSEMBLE_FILE = "seeds.json", "folds.json", "ensemble.tsv"
 
 # What `ensemble` leaves no choice of.
 _NOT_OF_ENSEMBLES = (

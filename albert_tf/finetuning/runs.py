@@ -14,7 +14,11 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_text
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.finetuning_options import (
+    ENSEMBLE_FILE,
+    FOLD_ROWS_FILE,
+    FineTuningOptions,
+)
 from albert_tf.finetuning.run_comparison import (
     RunRecord,
     aligned,
@@ -35,8 +39,8 @@ from albert_tf.training.run import training_folder, write_description, write_res
 
 logger = logging.getLogger(__name__)
 
-# A row for each fold, and what the folds were trained on; a row for each model of an ensemble.
-FOLDS_FILE, FOLD_ROWS_FILE, ENSEMBLE_FILE = "folds.tsv", "folds.json", "ensemble.tsv"
+# A row for each fold.
+FOLDS_FILE = "folds.tsv"
 
 Result = TypeVar("Result")
 
@@ -263,13 +267,15 @@ def _write_mean(options: FineTuningOptions, members: Sequence[Run]) -> None:
     for examples, each in zip(sets, outputs, strict=True):
         if examples.split == "eval":
             results |= task.score(examples, each)
+    table = f"{folder}/{ENSEMBLE_FILE}"
+    if is_chief and (results or not exists(table)):
+        joint = {"model": "ensemble", "step": "", **dict(sorted(results.items()))}
+        write_text(table, to_tsv([*rows, joint]))
     if results:
         metric, value = task.metric, results[task.metric]
         singles = [row[metric] for row in rows]
         best, mean = singles[best_of(metric, singles) or 0], float(np.mean(singles))
         if is_chief:
-            joint = {"model": "ensemble", "step": "", **dict(sorted(results.items()))}
-            write_text(f"{folder}/{ENSEMBLE_FILE}", to_tsv([*rows, joint]))
             write_text(f"{folder}/{EVALUATION_DATA_FILE}", context.evaluation_data)
         compared = {
             "ensemble_models": len(singles),

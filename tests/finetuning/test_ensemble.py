@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -11,11 +14,12 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.early_checks import member_options
+from albert_tf.finetuning.early_checks import check_early, member_options
 from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.question_answering.heads import mean_of_spans
 from tests.conftest import random_inputs
+from tests.support.finetuning import options_of, write_files
 
 POSITION, STARTS, ENDS = 3, 3, 2  # the first token of the context; what a model proposes
 
@@ -96,8 +100,7 @@ def test_folders_and_flags_that_do_not_suit_are_named(tmp_path):
     def message(**changes) -> str:
         changed = dataclasses.replace(options, **changes)
         try:
-            changed.check()
-            member_options(changed)
+            check_early(changed)
         except InputError as error:
             return str(error)
         return "accepted"
@@ -106,7 +109,39 @@ def test_folders_and_flags_that_do_not_suit_are_named(tmp_path):
     assert "needs at least two models" in message(ensemble=(one, same, f"{one}/"))
     assert message(ensemble=(one, "no")) == "`ensemble`=no: no folder with a trained model"
     assert "no folder with a trained model matches" in message(ensemble=("no-*",))
-    assert "contains a trained model, whose results" in message(output_dir=one)
     assert message(do_train=True).startswith("`do_train`: cannot be combined with `ensemble`")
     assert "an ensemble reads files only" in message(do_predict=True, predict_file="-")
     assert "which `ensemble` only reads" in message(eval_checkpoints="all")
+
+
+USES = {
+    "a single model": ("checkpoint", {}),
+    "several runs": ("seeds.json", {"seeds": 2}),
+    "a cross-validation": ("folds.json", {"folds": 2, "eval_file": None}),
+    "an ensemble": ("ensemble.tsv", {"do_train": False, "ensemble": ("models/*",)}),
+}
+
+
+@pytest.mark.parametrize(("used", "asked"), [*itertools.product(USES, USES)])
+def test_results_of_several_kinds_of_runs_are_not_mixed(tmp_path, monkeypatch, used, asked):
+    monkeypatch.chdir(tmp_path)
+    (file, _), (_, changes) = USES[used], USES[asked]
+    write_files(tmp_path)
+    for path in (
+        f"out/{file}",
+        "out/best/checkpoint",
+        "models/1/checkpoint",
+        "models/2/checkpoint",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    if asked == "an ensemble":
+        changes = changes | dict.fromkeys(("albert_config_file", "vocab_file", "train_file"))
+        for folder in ("1", "2"):
+            shutil.copy("config.json", f"models/{folder}/albert_config.json")
+    expected = contextlib.nullcontext()
+    if used != asked:
+        message = f"^`output_dir`=.*: contains {used}, whose results those of {asked} would replace"
+        expected = pytest.raises(InputError, match=message)
+    with expected:
+        check_early(options_of(tmp_path, tmp_path / "out", **changes))
