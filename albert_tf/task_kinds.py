@@ -108,6 +108,8 @@ class TaskKind:
         kept_results: results of an evaluation that belong to the model, whatever the checkpoint.
         huggingface_files: function(path of the weights, config) that returns file name -> text of
             what a folder in the format of Hugging Face contains in addition; None for nothing.
+        problem_types: values of "kind" in its settings file, but the default -> their names in the
+            configs of Hugging Face.
     """
 
     package: str
@@ -126,6 +128,7 @@ class TaskKind:
     export_folder: str = ""
     kept_results: tuple[str, ...] = ()
     huggingface_files: Callable[..., dict[str, str]] | None = None
+    problem_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def load(self, part: Literal["options", "task", "text_model", "predict", "export"]) -> Any:
         """Import a part, which the kind must have."""

@@ -15,7 +15,7 @@ from albert_tf.input.manifest import Manifest, vocabularies
 from albert_tf.interop import layout
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.layout import FROZEN_FILE, LABELS_FILE, SETTINGS_FILE
-from albert_tf.task_kinds import task_kinds
+from albert_tf.task_kinds import TaskKind, task_kinds
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
@@ -96,6 +96,7 @@ class AdjacentFiles:
         evaluated: the sets that the results are about.
         data: name -> manifest of the pretraining data.
         normalization: how the text was normalized that the model was trained on.
+        problem_type: what a classifier's outputs mean, as Hugging Face names it.
     """
 
     vocabulary: str | None = None
@@ -104,11 +105,17 @@ class AdjacentFiles:
     evaluated: tuple[EvaluatedSet, ...] = ()
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
     normalization: Normalization = UNRECORDED
+    problem_type: str | None = None
 
     def vocabulary_digests(self) -> set[str]:
         """Return the SHA-256 of every vocabulary that the weights are known to be for."""
         beside = {sha256_of(self.vocabulary)} if self.vocabulary else set()
         return beside | set(vocabularies(self.data))
+
+    def target(self, kind: TaskKind, outputs: int) -> str | None:
+        """Return what outputs mean, a key of `kind.problem_types`; None for its default."""
+        names = {each: name for name, each in kind.problem_types.items()}
+        return names.get(self.problem_type or ("regression" if outputs == 1 else ""))
 
     def about(self, step: int | None) -> AdjacentFiles:
         """Return the same without results of another checkpoint.
@@ -126,6 +133,7 @@ class AdjacentFiles:
 @dataclasses.dataclass(frozen=True)
 class _HuggingFaceConfig:
     id2label: dict[str, str] | None = None
+    problem_type: str | None = None
 
 
 def load_tokenizer(
@@ -166,18 +174,19 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     manifests = read(DATA_FILE, dict[str, Manifest], {}).values()
     recorded = [manifest.normalization for manifest in manifests]
     recorded.append(read_normalization(folder))
+    published = read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
         from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
         recorded.append(Normalization(read_do_lower_case(folder)))
     return AdjacentFiles(
         vocabulary=find_vocabulary(folder),
-        labels=read_labels(folder)
-        or _huggingface_labels(read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())),
+        labels=read_labels(folder) or _huggingface_labels(published),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
         evaluated=read_json(evaluated, tuple[EvaluatedSet, ...]) if exists(evaluated) else (),
         data=data,
         normalization=UNRECORDED.otherwise(*recorded),
+        problem_type=published.problem_type,
     )
 
 

@@ -220,13 +220,22 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
         "dtype": "float32",
     }
     if head.labeled:
-        count = len(model.values[f"{head.scope}output_bias"])
-        labels = model.adjacent.labels
-        if len(labels) != count:
-            labels = tuple(f"LABEL_{id}" for id in range(count))
+        labels = _labels_of_outputs(model)
         fields["id2label"] = {str(id): label for id, label in enumerate(labels)}
         fields["label2id"] = {label: id for id, label in enumerate(labels)}
+    if (kind := kind_of(model.head)) and (text := _meaning(model).get(kind.settings_file)):
+        settings = files.parse_json(text, kind.settings_file, dict[str, Any])
+        if problem_type := kind.problem_types.get(settings.get("kind", "")):
+            fields["problem_type"] = problem_type
     return fields
+
+
+def _labels_of_outputs(model: ConvertedModel) -> tuple[str, ...]:
+    labels, count = (
+        model.adjacent.labels,
+        len(model.values[HEADS[model.head].scope + "output_bias"]),
+    )
+    return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
 
 
 def _meaning(model: ConvertedModel) -> dict[str, str]:
@@ -236,6 +245,12 @@ def _meaning(model: ConvertedModel) -> dict[str, str]:
         settings = os.path.join(folder_of(model.source.path), kind.settings_file)
         if files.exists(settings):
             texts[kind.settings_file] = files.read_text(settings)
+        elif kind.problem_types:
+            labels = _labels_of_outputs(model)
+            if target := model.adjacent.target(kind, len(labels)):
+                texts[kind.settings_file] = json.dumps({"kind": target}) + "\n"
+            if target == "multi_label":
+                texts[LABELS_FILE] = labels_text(labels)
     return texts
 
 

@@ -40,4 +40,5 @@ KIND = TaskKind(
     predict=lambda: predict,
     export=lambda: export.ClassificationExport,
     export_folder="classifier",
+    problem_types={"multi_label": "multi_label_classification", "regression": "regression"},
 )

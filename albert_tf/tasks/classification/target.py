@@ -36,14 +36,12 @@ class Target(abc.ABC):
         objective: what training minimises.
         feature: name of the labels among the features.
         outputs: number of outputs of the model.
-        problem_type: its name in the configs of Hugging Face.
         accuracy: what `fit` reports besides the loss; None for nothing.
     """
 
     kind: str
     objective: Objective
     feature: str
-    problem_type: str
     accuracy: Callable[..., keras.metrics.Metric] | None = None
 
     def __init__(

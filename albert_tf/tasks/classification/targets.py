@@ -29,7 +29,6 @@ class OneLabel(Target):
     kind = "classification"
     objective = ClassificationObjective()
     feature = "label_ids"
-    problem_type = "single_label_classification"
     accuracy = keras.metrics.SparseCategoricalAccuracy
 
     @classmethod
@@ -102,7 +101,6 @@ class Number(Target):
     kind = "regression"
     objective = RegressionObjective()
     feature = "label_values"
-    problem_type = "regression"
 
     def __init__(self, dataset, labels=(), spread=0.0):
         super().__init__(dataset, (), spread)
@@ -167,7 +165,6 @@ class SeveralLabels(Target):
     kind = "multi_label"
     objective = MultiLabelObjective()
     feature = "label_sets"
-    problem_type = "multi_label_classification"
     accuracy = functools.partial(keras.metrics.BinaryAccuracy, threshold=0.0)
 
     @classmethod

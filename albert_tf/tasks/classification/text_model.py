@@ -83,7 +83,9 @@ class TextClassifier(TaskModel[ClassificationTask]):
         if cls._is_trained(preset):
             classifier._use_trained(given, target)
         else:
-            classifier._kind = target or _recorded_kind(preset) or "classification"
+            classifier._kind = target or "classification"
+            if cls._has_head(preset) and not target:
+                classifier._kind = preset.adjacent.target(KIND, preset.outputs) or "classification"
             known = given or ()
             if classifier._kind == "regression" and cls._has_head(preset) and given:
                 raise InputError(f"`labels`={given}: `target`=regression predicts numbers")
@@ -318,18 +320,3 @@ def _label_text(value: Any, place: str) -> str:
     if not math.isfinite(value):
         raise InputError(f"{place}: is {value}, no label")
     return text_of(value)
-
-
-@dataclasses.dataclass(frozen=True)
-class _HuggingFaceConfig:
-    problem_type: str | None = None
-
-
-def _recorded_kind(preset: Preset) -> str | None:
-    """Return the key of `TARGETS` that a Hugging Face config names for a classifier."""
-    if not TextClassifier._has_head(preset):
-        return None
-    path = os.path.join(preset.folder, "config.json")
-    recorded = read_json(path, _HuggingFaceConfig).problem_type if exists(path) else None
-    kinds = {target.problem_type: kind for kind, target in TARGETS.items()}
-    return kinds.get(recorded or "") or ("regression" if preset.outputs == 1 else None)

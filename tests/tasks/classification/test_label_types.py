@@ -155,6 +155,22 @@ def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
             pytest.approx(model.predict(texts), rel=1e-6) if not labels else model.predict(texts),
             typed(model.labels),
         ), path
+    published = json.loads((tmp_path / "huggingface/config.json").read_text())
+    assert published["problem_type"] == {"multi_label": "multi_label_classification"}.get(
+        kind, kind
+    )
+    for name in ("labels.json", "target.json"):
+        (tmp_path / "huggingface" / name).unlink(missing_ok=True)
+    del published["id2label"]
+    if not labels:  # as of most published ones
+        del published["problem_type"]
+    (tmp_path / "huggingface/config.json").write_text(json.dumps(published))
+    back = {"input": f"{tmp_path}/huggingface", "output": f"{tmp_path}/back", "to_format": "jax"}
+    convert(ConvertOptions(**back))
+    found = [albert_tf.TextClassifier.from_preset(back[name]) for name in ("input", "output")]
+    assert found[0].predict(texts) == found[1].predict(texts)
+    assert type(found[1].predict(texts)[0]) is type(model.predict(texts)[0])
+    assert found[1].labels == found[0].labels == (["LABEL_0", "LABEL_1"] if labels else [])
     (tmp_path / "keras/target.json").write_text('{"kind": "classification"}')
     with pytest.raises(InputError, match=r"keras/target.json belongs to another model$"):
         convert(dataclasses.replace(options, output=f"{tmp_path}/keras/b.weights.h5"))
