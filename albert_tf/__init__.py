@@ -53,8 +53,8 @@ _PUBLIC = {
     "WarmupCosineDecay": "albert_tf.optimization.schedules",
     # Text and weights
     "Tokenizer": "albert_tf.tokenizers",
-    "load_weights": "albert_tf.interop.formats",
-    "from_preset": "albert_tf.interop.presets",
+    "load_weights": "albert_tf.interop.loading",
+    "from_preset": "albert_tf.interop.loading",
     # Strings in, results out
     "MaskedLM": "albert_tf.text_models.masked_lm",
     "SentenceEncoder": "albert_tf.tasks.sentences.text_model",

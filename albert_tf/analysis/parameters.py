@@ -18,7 +18,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
-from albert_tf.interop.layout import folder_of
+from albert_tf.interop.file_names import folder_of
 from albert_tf.report.charts import GRID
 from albert_tf.report.sections import text_table
 
@@ -147,7 +147,7 @@ def find_config(name: str) -> AlbertConfig:
     if not exists(name) and may_be_published(name):
         folder = local_weights(name, argument="model")
         with quiet_import():
-            from albert_tf.interop.formats import open_weights
+            from albert_tf.interop.loading import open_weights
         with arguments_renamed(path="model"):
             config = open_weights(folder).config
         if config is None:

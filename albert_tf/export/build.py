@@ -28,9 +28,10 @@ from albert_tf.export.task_export import (
 )
 from albert_tf.files import copy_file, is_remote, sha256_of, value_of, without_magic, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
-from albert_tf.interop import layout, model_card
+from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
-from albert_tf.interop.formats import load_weights
+from albert_tf.interop.file_names import ENCODER, PREPROCESS
+from albert_tf.interop.loading import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.task_kinds import kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
@@ -66,7 +67,7 @@ def export_saved_model(options: ExportOptions) -> None:
         source.head, options.tflite_lengths, source.config.max_position_embeddings
     )
     requested = "`preprocess`" if options.preprocess else ""
-    with_preprocess = options.preprocess is not False and _can_write(layout.PREPROCESS, requested)
+    with_preprocess = options.preprocess is not False and _can_write(PREPROCESS, requested)
     requested = "" if options.head == "auto" else f"`head`={options.head}"
     with_task = kind is not None and _can_write(kind.export_folder, requested)
     model, matched = _load(source, options.init_checkpoint, settings)
@@ -103,9 +104,9 @@ def export_saved_model(options: ExportOptions) -> None:
         tensorflow_errors_as_os_errors(),
     ):
         source = _with_local_vocabulary(source, downloads)
-        lines = [_write_encoder(os.path.join(folder, layout.ENCODER), source, model, matched)]
+        lines = [_write_encoder(os.path.join(folder, ENCODER), source, model, matched)]
         if with_preprocess:
-            preprocess = os.path.join(folder, layout.PREPROCESS)
+            preprocess = os.path.join(folder, PREPROCESS)
             lines.append(_write_preprocess(preprocess, source, seq_length))
         tasks = {}
         if kind and with_task:
@@ -206,7 +207,7 @@ def _write_card(
     )
     latencies: list[export_card.Latency] = []
     if options.measure_latency:
-        encoder = tf.saved_model.load(without_magic(os.path.join(folder, layout.ENCODER)))
+        encoder = tf.saved_model.load(without_magic(os.path.join(folder, ENCODER)))
         signature = encoder.signatures["serving_default"]
         latencies = list(export_card.measure_latencies(signature, source.config))
     export_card.write_card(folder, facts, tasks, lite_files, latencies)
@@ -243,7 +244,7 @@ def _write_encoder(
         )
         signatures = module.signatures()
         tf.saved_model.save(module, folder, signatures=signatures)
-    return f"{layout.ENCODER}: signatures {', '.join(sorted(signatures))}"
+    return f"{ENCODER}: signatures {', '.join(sorted(signatures))}"
 
 
 def _write_record(tokenizer: Tokenizer, folder: str) -> str:
@@ -274,4 +275,4 @@ def _write_preprocess(folder: str, source: ExportSource, seq_length: int) -> str
             graph_tokenizer(tokenizer), files, tokenizer.do_lower_case, seq_length
         )
         tf.saved_model.save(module, folder, signatures=module.__call__)
-    return f"{layout.PREPROCESS}: strings to {seq_length} tokens"
+    return f"{PREPROCESS}: strings to {seq_length} tokens"

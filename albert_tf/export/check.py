@@ -25,7 +25,6 @@ from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, fea
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists, text_of, without_magic
-from albert_tf.interop import layout
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
     Label,
@@ -33,8 +32,9 @@ from albert_tf.interop.adjacent_files import (
     find_adjacent_files,
     load_tokenizer,
 )
-from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.models import create_model, find_head
+from albert_tf.interop.file_names import ENCODER, PREPROCESS, SAVED_MODEL
+from albert_tf.interop.heads import create_model, find_head
+from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.task_kinds import TaskKind, kind_of, task_kinds
 from albert_tf.tokenizers import Tokenizer
 
@@ -93,7 +93,7 @@ def check(options: CheckOptions) -> None:
         options = dataclasses.replace(options, init_checkpoint=described)
     config = open_weights(folder).config
     if config is None:
-        raise InputError(f"{folder}: no albert_config.json among the assets of {layout.ENCODER}/")
+        raise InputError(f"{folder}: no albert_config.json among the assets of {ENCODER}/")
     model = create_model(find_head(open_weights(folder).tensors), config, {})
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, options.init_checkpoint or folder)
@@ -111,9 +111,9 @@ def check(options: CheckOptions) -> None:
                 f"{folder}: {name} differs from the model by {difference:.2g}, more than "
                 f"{TOLERANCE:g}"
             )
-    if exists(os.path.join(folder, layout.PREPROCESS)):
+    if exists(os.path.join(folder, PREPROCESS)):
         _check_ids(folder, found)
-        logger.info("%s: same ids as the tokenizer for %d texts", layout.PREPROCESS, len(_TEXTS))
+        logger.info("%s: same ids as the tokenizer for %d texts", PREPROCESS, len(_TEXTS))
     if task := _check_task(folder, options, config, found):
         logger.info("%s: same answers as the model for %d inputs", task, len(_TEXTS))
     for batch, length, seconds in times:
@@ -130,8 +130,8 @@ def _folder(options: CheckOptions) -> str:
     words = [word for word in options.words if word.lower() != "check"]
     if len(words) != 1 or len(options.words) != 2:
         raise InputError("usage: python -m albert_tf.export check DIR")
-    if not exists(os.path.join(words[0], layout.ENCODER, layout.SAVED_MODEL)):
-        raise InputError(f"{words[0]}: not an export; it contains no {layout.ENCODER}/")
+    if not exists(os.path.join(words[0], ENCODER, SAVED_MODEL)):
+        raise InputError(f"{words[0]}: not an export; it contains no {ENCODER}/")
     return words[0]
 
 
@@ -216,21 +216,21 @@ def _differences(
     expected |= {h.output: outputs[h.name] for h in PRETRAINING_HEADS.values() if h.name in outputs}
     for key, value in found.items():
         kind, output = key.split("/")
-        if kind == layout.ENCODER or kind in SIGNATURES:
+        if kind == ENCODER or kind in SIGNATURES:
             yield key, float(np.abs(value - np.asarray(expected[output])).max())
 
 
 def _tokenizer(folder: str, adjacent: AdjacentFiles) -> Tokenizer:
     if adjacent.vocabulary is None:
-        raise InputError(f"{folder}: no vocabulary among the assets of {layout.ENCODER}/")
+        raise InputError(f"{folder}: no vocabulary among the assets of {ENCODER}/")
     return load_tokenizer(adjacent.vocabulary, None, [adjacent])
 
 
 def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
     tokenizer = _tokenizer(folder, find_adjacent_files(folder))
-    lengths = found[f"{layout.PREPROCESS}/lengths"]
-    each = np.split(found[f"{layout.PREPROCESS}/ids"], np.cumsum(lengths)[:-1])
-    packed = found[f"{layout.PREPROCESS}/input_word_ids"]
+    lengths = found[f"{PREPROCESS}/lengths"]
+    each = np.split(found[f"{PREPROCESS}/ids"], np.cumsum(lengths)[:-1])
+    packed = found[f"{PREPROCESS}/input_word_ids"]
     for text, ids, row in zip(_TEXTS, each, packed, strict=True):
         expected = tokenizer.encode(text)
         room = len(row) - 2
@@ -238,7 +238,7 @@ def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
         whole += [tokenizer.pad_id] * (len(row) - len(whole))
         if ids.tolist() != expected or row.tolist() != whole:
             raise InputError(
-                f"{folder}: {layout.PREPROCESS}/ gives other ids for {text!r} than the tokenizer"
+                f"{folder}: {PREPROCESS}/ gives other ids for {text!r} than the tokenizer"
             )
 
 

@@ -8,9 +8,9 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
-from albert_tf.interop.formats import open_weights
-from albert_tf.interop.layout import folder_of
-from albert_tf.interop.models import HEADS, find_head, heads_like, possible_heads
+from albert_tf.interop.file_names import folder_of
+from albert_tf.interop.heads import HEADS, find_head, heads_like, possible_heads
+from albert_tf.interop.loading import open_weights
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 

@@ -20,7 +20,7 @@ from albert_tf.finetuning.finetuning_options import (
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.hub.names import may_be_published
-from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.interop.file_names import BEST_FOLDER
 from albert_tf.training.model_config import check_model, is_trained
 
 # File that only this use of a folder leaves there -> the use; "" for none besides checkpoints.

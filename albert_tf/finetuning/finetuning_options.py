@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
 from albert_tf.hub.huggingface import local_file
-from albert_tf.interop.layout import SETTINGS_FILE
+from albert_tf.interop.file_names import SETTINGS_FILE
 from albert_tf.options import check_limits, option
 from albert_tf.original_flags import OriginalFlag
 from albert_tf.training.options import TrainingOptions

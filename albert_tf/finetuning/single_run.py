@@ -27,7 +27,7 @@ from albert_tf.interop.adjacent_files import (
     EvaluatedSet,
     evaluation_data,
 )
-from albert_tf.interop.layout import BEST_FOLDER, FROZEN_FILE
+from albert_tf.interop.file_names import BEST_FOLDER, FROZEN_FILE
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import predict

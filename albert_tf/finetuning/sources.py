@@ -19,9 +19,9 @@ from albert_tf.interop.adjacent_files import (
 )
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import open_weights
-from albert_tf.interop.layout import encoder_folder, folder_of
-from albert_tf.interop.models import possible_heads
+from albert_tf.interop.file_names import encoder_folder, folder_of
+from albert_tf.interop.heads import possible_heads
+from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import task_kinds
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.training import model_config

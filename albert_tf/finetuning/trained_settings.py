@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 from albert_tf.files import converted, exists, read_json
 from albert_tf.finetuning.finetuning_options import FineTuningOptions, Options
-from albert_tf.interop.layout import folder_of
+from albert_tf.interop.file_names import folder_of
 
 logger = logging.getLogger(__name__)
 

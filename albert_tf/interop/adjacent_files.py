@@ -12,9 +12,16 @@ from typing import Any, TypeVar
 from albert_tf.files import exists, read_json, read_text, sha256_of, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest, vocabularies
-from albert_tf.interop import layout
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
-from albert_tf.interop.layout import FROZEN_FILE, LABELS_FILE, SETTINGS_FILE
+from albert_tf.interop.file_names import (
+    BEST_FOLDER,
+    FROZEN_FILE,
+    LABELS_FILE,
+    SAVED_MODEL,
+    SETTINGS_FILE,
+    encoder_folder,
+    folder_of,
+)
 from albert_tf.task_kinds import TaskKind, task_kinds
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
@@ -157,7 +164,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     Raises:
         InputError: If one of the files is damaged.
     """
-    folder = layout.folder_of(layout.encoder_folder(path))
+    folder = folder_of(encoder_folder(path))
 
     def read(name: str, kind: type[Value], default: Value) -> Value:
         file = os.path.join(folder, name)
@@ -165,7 +172,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
 
     # Earlier versions wrote the results of the checkpoint in `best` only to the folder of training.
     described = folder
-    if os.path.basename(folder) == layout.BEST_FOLDER and not exists(f"{folder}/{RESULTS_FILE}"):
+    if os.path.basename(folder) == BEST_FOLDER and not exists(f"{folder}/{RESULTS_FILE}"):
         described = os.path.dirname(folder)
     results = os.path.join(described, RESULTS_FILE)
     lines = read_text(results).splitlines() if exists(results) else []
@@ -175,7 +182,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     recorded = [manifest.normalization for manifest in manifests]
     recorded.append(read_normalization(folder))
     published = read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())
-    if exists(os.path.join(folder, layout.SAVED_MODEL)):
+    if exists(os.path.join(folder, SAVED_MODEL)):
         from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
         recorded.append(Normalization(read_do_lower_case(folder)))
@@ -210,7 +217,7 @@ def described_checkpoint(path: str) -> str:
     Returns:
         `path`, or the folder `best` in it.
     """
-    best = os.path.join(path, layout.BEST_FOLDER)
+    best = os.path.join(path, BEST_FOLDER)
     best_steps = _steps(best)
     if not best_steps:
         return path

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.weights import Shape, Tensor
+from albert_tf.interop.weights import Tensor, shape_text
 
 FACTORS = ("bert/embeddings/word_embeddings", "bert/embeddings/word_embeddings_2")
 
@@ -62,24 +62,15 @@ def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
         )
     del tensors[FACTORS[1]]
     shape = (table.shape[0], projection.shape[1])
-    tensors[FACTORS[0]] = Tensor(
-        f"{table.name} x {projection.name.rpartition('/')[2]}",
-        shape,
-        shape,
-        _product(table.read, projection.read),
-    )
+    name = f"{table.name} x {projection.name.rpartition('/')[2]}"
+    read = functools.partial(_product, table, projection)
+    tensors[FACTORS[0]] = Tensor(name, shape, shape, read)
     return (
-        f"note: the word embeddings are stored as two factors, {_text(table.shape)} and "
-        f"{_text(projection.shape)} (albert_zh), and loaded as their product, {_text(shape)}: the "
-        "outputs are the same, and training changes the product",
+        f"note: the word embeddings are stored as two factors, {shape_text(table.shape)} and "
+        f"{shape_text(projection.shape)} (albert_zh), and loaded as their product, "
+        f"{shape_text(shape)}: the outputs are the same, and training changes the product",
     )
 
 
-def _product(
-    table: Callable[[], np.ndarray], projection: Callable[[], np.ndarray]
-) -> Callable[[], np.ndarray]:
-    return lambda: np.matmul(table(), projection(), dtype=np.float32)
-
-
-def _text(shape: Shape) -> str:
-    return "x".join(map(str, shape))
+def _product(table: Tensor, projection: Tensor) -> np.ndarray:
+    return np.matmul(table.read(), projection.read(), dtype=np.float32)

@@ -21,13 +21,20 @@ from albert_tf.interop.adjacent_files import (
     load_tokenizer,
 )
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
-from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.converted_model import WRITERS, ConvertedModel
+from albert_tf.interop.file_names import folder_of
+from albert_tf.interop.heads import HEADS, create_model, possible_heads, read_as
 from albert_tf.interop.keras_weights import SUFFIX
-from albert_tf.interop.layout import folder_of
-from albert_tf.interop.models import HEADS, create_model, possible_heads, read_as
-from albert_tf.interop.weights import MatchedWeights, Shape, Weights, config_differences, match
+from albert_tf.interop.loading import open_weights
+from albert_tf.interop.weights import (
+    MatchedWeights,
+    Shape,
+    Weights,
+    config_differences,
+    match,
+    shape_text,
+)
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
@@ -169,12 +176,12 @@ def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWei
     for path, shape in shapes.items():
         if path in matched.loaded:
             tensor = weights.tensors[matched.loaded[path]]
-            rows.append((tensor.name, path, _shape_text(tensor.stored), "matched"))
+            rows.append((tensor.name, path, shape_text(tensor.stored), "matched"))
         else:
-            rows.append(("-", path, _shape_text(shape), "missing"))
+            rows.append(("-", path, shape_text(shape), "missing"))
     unused = {weights.tensors[path].name: weights.tensors[path].stored for path in matched.unused}
     unused |= weights.unknown
-    rows += [(name, "-", _shape_text(shape), "unused") for name, shape in sorted(unused.items())]
+    rows += [(name, "-", shape_text(shape), "unused") for name, shape in sorted(unused.items())]
     return "\n".join(
         [
             text_table(("tensor", "variable", "shape", ""), rows),
@@ -183,10 +190,6 @@ def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWei
             "(optimizer slots, steps, copies)",
         ]
     )
-
-
-def _shape_text(shape: Shape) -> str:
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def _check(

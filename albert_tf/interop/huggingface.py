@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,9 +29,10 @@ INDEX = "model.safetensors.index.json"  # lists the files if there are several
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
-_BLOCK = "encoder.albert_layer_groups.{group}.albert_layers.{inner}."
-_BLOCK_SCOPE = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
-_GROUP_AND_INNER = re.compile(_BLOCK.replace(".", r"\.").format(group=r"(\d+)", inner=r"(\d+)"))
+_BLOCK = "encoder.albert_layer_groups.{}.albert_layers.{}."
+_BLOCK_SCOPE = "bert/encoder/transformer/group_{}/inner_group_{}/"
+_IN_BLOCK = re.compile(re.escape(_BLOCK).replace(r"\{\}", r"(\d+)"))
+_IN_BLOCK_SCOPE = re.compile(_BLOCK_SCOPE.replace("{}", r"(\d+)"))
 
 # Hugging Face module -> our scope, and our name of its `weight`.
 _MODULES = {
@@ -69,45 +70,40 @@ _SCOPES = {head.huggingface_module: head.scope for head in reversed(_HEADS)}
 _MODULES |= {module: (scope.rstrip("/"), "output_weights") for module, scope in _SCOPES.items()}
 
 
+def _variables(modules: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the names of tensors -> our names, for the weights and biases of modules."""
+    named = {f"{module}.weight": "/".join(filter(None, names)) for module, names in modules.items()}
+    for module, (scope, weight) in modules.items():
+        if weight:  # an embedding has no bias
+            named[f"{module}.bias"] = f"{scope}/{_BIASES[weight]}"
+    return named
+
+
+_VARIABLES, _BLOCK_VARIABLES = _variables(_MODULES), _variables(_BLOCK_MODULES)
+_NAMES = {path: name for name, path in _VARIABLES.items()}
+_BLOCK_NAMES = {path: name for name, path in _BLOCK_VARIABLES.items()}
+
+
 def variable_of(name: str) -> str | None:
     """Return the path of the variable for a Hugging Face tensor; None if there is none.
 
     Tensors of a module that several heads are stored as are those of the first of these heads.
     """
     name = name.removeprefix("albert.")
-    modules, scope = _MODULES, ""
-    if match := _GROUP_AND_INNER.match(name):
-        modules, name = _BLOCK_MODULES, name[match.end() :]
-        scope = _BLOCK_SCOPE.format(group=match.group(1), inner=match.group(2))
-    module, _, kind = name.rpartition(".")
-    if module not in modules or kind not in ("weight", "bias"):
-        return None
-    path, weight = modules[module]
-    leaf = weight if kind == "weight" else _BIASES.get(weight)
-    if leaf is None:  # an embedding has no bias
-        return None
-    return scope + (f"{path}/{leaf}" if leaf else path)
+    if not (block := _IN_BLOCK.match(name)):
+        return _VARIABLES.get(name)
+    path = _BLOCK_VARIABLES.get(name[block.end() :])
+    return path and _BLOCK_SCOPE.format(*block.groups()) + path
 
 
 def name_of(path: str, prefix: str = "albert.") -> str:
     """Return the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
+    if block := _IN_BLOCK_SCOPE.match(path):
+        return prefix + _BLOCK.format(*block.groups()) + _BLOCK_NAMES[path[block.end() :]]
     for head in _HEADS:
         if path.startswith(head.scope):
-            path = _SCOPES[head.huggingface_module] + path.removeprefix(head.scope)
-            break
-    match = re.match(_BLOCK_SCOPE.format(group=r"(\d+)", inner=r"(\d+)"), path)
-    modules, block, rest = _MODULES, "", path
-    if match:
-        modules, rest = _BLOCK_MODULES, path[match.end() :]
-        block = _BLOCK.format(group=match.group(1), inner=match.group(2))
-    for module, (scope, weight) in modules.items():
-        names = {f"{scope}/{weight}".rstrip("/"): "weight"}
-        if weight:
-            names[f"{scope}/{_BIASES[weight]}"] = "bias"
-        if rest in names:
-            start = prefix if path.startswith("bert/") else ""
-            return f"{start}{block}{module}.{names[rest]}"
-    raise KeyError(path)
+            return _NAMES[_SCOPES[head.huggingface_module] + path.removeprefix(head.scope)]
+    return (prefix if path.startswith("bert/") else "") + _NAMES[path]
 
 
 def _is_kernel(path: str) -> bool:
@@ -153,13 +149,13 @@ def read_huggingface(path: str) -> Weights:
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
     head = _head_of(architectures[0], tensors)
-    if head is None:
-        return Weights(path, "huggingface", tensors, unknown, skipped, config)
-    stored = _SCOPES[head.huggingface_module]
-    tensors = {re.sub(f"^{stored}", head.scope, name): tensor for name, tensor in tensors.items()}
-    # Its name says what the variables alone do not.
-    is_first = next(each for each in _HEADS if each.scope == head.scope) is head
-    named = None if is_first else head.name
+    named = None
+    if head is not None:
+        stored = _SCOPES[head.huggingface_module]
+        tensors = {re.sub(f"^{stored}", head.scope, name): each for name, each in tensors.items()}
+        # Its name says what the variables alone do not.
+        is_first = next(each for each in _HEADS if each.scope == head.scope) is head
+        named = None if is_first else head.name
     return Weights(path, "huggingface", tensors, unknown, skipped, config, head=named)
 
 

@@ -6,18 +6,17 @@ kind that wrote a file can read it.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
-from collections.abc import Callable
 
 import h5py
 import keras
-import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import rename, temporary_name
-from albert_tf.interop.models import HEADS, create_model
+from albert_tf.interop.heads import HEADS, create_model
 from albert_tf.interop.weights import Tensor, Weights
 from albert_tf.task_kinds import ENCODER
 
@@ -52,15 +51,12 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
         raise InputError(
             f"{path}: does not contain the weights of a model with this config ({reason})"
         ) from None
-    tensors = {
-        weight.path: Tensor(weight.path, tuple(weight.shape), tuple(weight.shape), _reader(weight))
-        for weight in model.weights
-    }
+    tensors = {}
+    for weight in model.weights:
+        read = functools.partial(keras.ops.convert_to_numpy, weight)
+        shape = tuple(weight.shape)
+        tensors[weight.path] = Tensor(weight.path, shape, shape, read)
     return Weights(path, "albert_tf", tensors, config=config)
-
-
-def _reader(weight: keras.Variable) -> Callable[[], np.ndarray]:
-    return lambda: keras.ops.convert_to_numpy(weight)
 
 
 def write_keras_weights(path: str, model: keras.Model) -> None:

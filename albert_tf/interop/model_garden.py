@@ -5,17 +5,17 @@ Variables are recognized by the names that the object graph of a checkpoint reco
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
-from collections.abc import Callable
 
 import numpy as np
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file
+from albert_tf.files import exists, read_bytes
 from albert_tf.interop.tensorflow_checkpoints import OBJECT_GRAPH, Reader, read_tensor
 from albert_tf.interop.weights import Shape, Tensor, Weights
 
@@ -23,8 +23,9 @@ FORMAT = "saved_model"
 
 _BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
 
-# Model Garden's names, without the scopes that may precede them -> variable paths.
-_TABLES = {
+# Model Garden's names, without the scopes that may precede them -> variable paths. Of the scopes in
+# the second and third table, the variables have the same names.
+MODEL_GARDEN_NAMES = {
     "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
     "position_embedding/embeddings": "bert/embeddings/position_embeddings",
     "type_embeddings/embeddings": "bert/embeddings/token_type_embeddings",
@@ -48,11 +49,8 @@ _NORMS = {
     "transformer/output_layer_norm": f"{_BLOCK}/LayerNorm_1",
     "cls/predictions/transform/LayerNorm": "cls/predictions/transform/LayerNorm",
 }
-MODEL_GARDEN_NAMES = {
-    **_TABLES,
-    **{f"{a}/{part}": f"{b}/{part}" for a, b in _DENSE.items() for part in ("kernel", "bias")},
-    **{f"{a}/{part}": f"{b}/{part}" for a, b in _NORMS.items() for part in ("gamma", "beta")},
-}
+for _scopes, _leaves in ((_DENSE, ("kernel", "bias")), (_NORMS, ("gamma", "beta"))):
+    MODEL_GARDEN_NAMES |= {f"{a}/{x}": f"{b}/{x}" for a, b in _scopes.items() for x in _leaves}
 
 # Variables that distinguish ALBERT from other models of Model Garden, whose layers share nothing.
 _REQUIRED = ("word_embeddings/embeddings", "transformer/self_attention/query/kernel")
@@ -93,26 +91,27 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
     skipped: dict[str, Shape] = {}
     recognized: dict[str, str] = {}
     dtypes = reader.get_variable_to_dtype_map()
-    full_names = _full_names(reader)
+    graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
+    attributes = (attribute for node in graph.nodes for attribute in node.attributes)
+    full_names = {each.checkpoint_key: each.full_name for each in attributes}
     for key, shape in sorted(shapes.items()):
         name = full_names.get(key) or key
         if _OPTIMIZER_KEY.search(key) or not dtypes[key].is_floating:
             skipped[key] = shape
-        elif not (suffix := _known_suffix(name)):
-            unknown[name] = shape
-        else:
-            variable = MODEL_GARDEN_NAMES[suffix]
-            if variable in recognized:
-                raise InputError(
-                    f"{path}: contains several encoders, with {recognized[variable]} and {name}; "
-                    "export one of them alone"
-                )
+            continue
+        variable = _variable_of(name)
+        if variable in recognized:
+            raise InputError(
+                f"{path}: contains several encoders, with {recognized[variable]} and {name}; "
+                "export one of them alone"
+            )
+        if variable:
             recognized[variable] = name
-            if variable_shape := _variable_shape(variable, shape):
-                read = read_reshaped(path, reader, key, variable_shape)
-                tensors[variable] = Tensor(name, shape, variable_shape, read)
-            else:
-                unknown[name] = shape
+        if variable and (variable_shape := _variable_shape(variable, shape)):
+            read = functools.partial(_read_reshaped, path, reader, key, variable_shape)
+            tensors[variable] = Tensor(name, shape, variable_shape, read)
+        else:
+            unknown[name] = shape
     if missing := [name for name in _REQUIRED if MODEL_GARDEN_NAMES[name] not in recognized]:
         found = sorted(full_names.get(key) or key for key in shapes)
         raise InputError(
@@ -123,21 +122,11 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
     return Weights(path, FORMAT, tensors, unknown, skipped)
 
 
-def _full_names(reader: Reader) -> dict[str, str]:
-    """Map the keys of values in an object-based checkpoint to the names of their variables."""
-    graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
-    return {
-        attribute.checkpoint_key: attribute.full_name
-        for node in graph.nodes
-        for attribute in node.attributes
-    }
-
-
-def _known_suffix(name: str) -> str | None:
-    """Return the suffix of a name that is in `MODEL_GARDEN_NAMES`; None if there is none."""
+def _variable_of(name: str) -> str | None:
+    """Return the variable whose name in `MODEL_GARDEN_NAMES` ends a name; None if none does."""
     parts = name.split("/")
     suffixes = ("/".join(parts[start:]) for start in range(len(parts)))
-    return next((suffix for suffix in suffixes if suffix in MODEL_GARDEN_NAMES), None)
+    return next(filter(None, map(MODEL_GARDEN_NAMES.get, suffixes)), None)
 
 
 def _variable_shape(variable: str, stored: Shape) -> Shape | None:
@@ -154,21 +143,13 @@ def _variable_shape(variable: str, stored: Shape) -> Shape | None:
         return None
     if rank == 1:
         return (stored[0] * stored[1],)
-    joined = (
-        (stored[0] * stored[1], stored[2])
-        if "/output/" in variable
-        else (stored[0], stored[1] * stored[2])
-    )
+    outer, heads, inner = stored
+    joined = (outer * heads, inner) if "/output/" in variable else (outer, heads * inner)
     return joined if joined[0] == joined[1] else None
 
 
-def read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> Callable[[], np.ndarray]:
-    """Return a function that reads a value of a checkpoint and reshape it."""
-
-    def read() -> np.ndarray:
-        return read_tensor(path, reader, key).reshape(shape)
-
-    return read
+def _read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> np.ndarray:
+    return read_tensor(path, reader, key).reshape(shape)
 
 
 def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
@@ -188,12 +169,12 @@ def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
         file_name = os.path.join(path, name)
         if not exists(file_name):
             continue
-        with open_file(file_name, "rb") as file:
-            content = file.read()
+        content = read_bytes(file_name)
         for start in re.finditer(re.escape(_ENCODER_START), content):
             # The end of the JSON is known only after parsing; it has a few hundred bytes.
             text = content[start.start() : start.start() + 4096].decode("utf-8", "replace")
-            if (config := _encoder_config(text)) and _fits(config, weights):
+            config = _encoder_config(text)
+            if config and fits(config, weights) and _has_heads(config, weights):
                 return config
     return None
 
@@ -208,11 +189,24 @@ def _encoder_config(text: str) -> AlbertConfig | None:
         return None
 
 
-def _fits(config: AlbertConfig, weights: Weights) -> bool:
-    heads, hidden = config.num_attention_heads, config.hidden_size
+def _has_heads(config: AlbertConfig, weights: Weights) -> bool:
+    query = weights.tensors[f"{_BLOCK}/attention_1/self/query/kernel"]
+    return len(query.stored) == 3 and query.stored[1] == config.num_attention_heads
+
+
+def fits(config: AlbertConfig, weights: Weights) -> bool:
+    """Return whether a model with this config has the shapes of some weights, one shared layer."""
+    width, hidden, inner = config.embedding_size, config.hidden_size, config.intermediate_size
     expected = {
-        "bert/embeddings/word_embeddings": (config.vocab_size, config.embedding_size),
-        f"{_BLOCK}/attention_1/self/query/kernel": (hidden, heads, hidden // heads),
+        "bert/embeddings/word_embeddings": (config.vocab_size, width),
+        "bert/embeddings/position_embeddings": (config.max_position_embeddings, width),
+        "bert/embeddings/token_type_embeddings": (config.type_vocab_size, width),
+        "bert/encoder/embedding_hidden_mapping_in/kernel": None
+        if width == hidden
+        else (width, hidden),
+        f"{_BLOCK}/attention_1/self/query/kernel": (hidden, hidden),
+        f"{_BLOCK}/ffn_1/intermediate/dense/kernel": (hidden, inner),
     }
-    stored = {name: tensor.stored for name, tensor in weights.tensors.items()}
-    return all(stored.get(name) == shape for name, shape in expected.items())
+    shapes = {name: tensor.shape for name, tensor in weights.tensors.items()}
+    shared = not any("/group_1/" in name or "/inner_group_1/" in name for name in shapes)
+    return shared and all(shapes.get(name) == shape for name, shape in expected.items())

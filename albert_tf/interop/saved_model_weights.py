@@ -1,31 +1,37 @@
 """Weights of SavedModels and object-based checkpoints: ours, TF-Hub's and Model Garden's.
 
-The functions in a SavedModel are never loaded. Weights are read from the checkpoint inside.
+The functions in a SavedModel are never loaded. Weights are read from the checkpoint inside. Modules
+that were published without a config are recognized by the shapes of their weights.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import logging
 import os
+import re
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
+from albert_tf.hub.names import source_of
+from albert_tf.hub.published import SIZES
 from albert_tf.interop.google_checkpoints import read_google_checkpoint
-from albert_tf.interop.model_garden import (
-    FORMAT,
-    find_keras_config,
-    read_model_garden,
-    read_reshaped,
-)
-from albert_tf.interop.module_configs import find_preset
+from albert_tf.interop.model_garden import FORMAT, find_keras_config, fits, read_model_garden
 from albert_tf.interop.tensorflow_checkpoints import (
     OBJECT_GRAPH,
     open_checkpoint,
     parameters,
     read_tensor,
+    tensor_of,
 )
-from albert_tf.interop.weights import Tensor, Weights, adjacent_config
+from albert_tf.interop.weights import Weights, adjacent_config
 
+logger = logging.getLogger(__name__)
+
+# Modules of version 1 of the models: google/albert_base/1, google/albert/tensorFlow1/base/1.
+_FIRST_VERSION = re.compile(r"\bgoogle/albert[^?]*/1/?(\?.*)?$")
 _LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -84,12 +90,41 @@ def _read(path: str, prefix: str) -> Weights:
         return dataclasses.replace(weights, path=path, format=FORMAT)
     del shapes[OBJECT_GRAPH]
     if names := parameters(shapes):
-        tensors = {
-            name: Tensor(
-                name, shapes[key], shapes[key], read_reshaped(path, reader, key, shapes[key])
-            )
-            for name, key in names.items()
-        }
+        tensors = {n: tensor_of(path, reader, n, shapes[key], key) for n, key in names.items()}
         skipped = {key: shape for key, shape in shapes.items() if key not in names.values()}
         return Weights(path, FORMAT, tensors, skipped=skipped)
     return read_model_garden(path, reader, shapes)
+
+
+def find_preset(path: str, weights: Weights) -> AlbertConfig | None:
+    """Return the config of the paper's model with these shapes; None if there is none.
+
+    Shapes do not show dropout: version 1 of the models has it, version 2 has not. The handle from
+    which a module was fetched tells; of others, version 2 is assumed.
+
+    Args:
+        path: of the module.
+        weights: its weights.
+    """
+    source = source_of(path)
+    version = 1 if source and _FIRST_VERSION.search(source.name) else 2
+    table = weights.tensors.get("bert/embeddings/word_embeddings")
+    if table is None:
+        return None
+    for size in SIZES:
+        config = AlbertConfig.preset(size, version, vocab_size=table.shape[0])
+        if fits(config, weights):
+            _report(path, size, version, assumed=source is None)
+            return config
+    return None
+
+
+@functools.cache  # weights are opened several times
+def _report(path: str, size: str, version: int, assumed: bool) -> None:
+    logger.info(
+        "%s: has no albert_config.json; by its shapes it is %s, version %d%s",
+        path,
+        size,
+        version,
+        f" (or 1, which has dropout: albert_config_file={size}_v1)" if assumed else "",
+    )

@@ -21,7 +21,10 @@ from albert_tf.task_kinds import task_scopes
 
 Shape = tuple[int, ...]
 
-_NAMED_CONFIGS = "albert_config_*.json"
+
+def shape_text(shape: Shape) -> str:
+    """Return a shape as in `30000x128`."""
+    return "x".join(map(str, shape)) or "scalar"
 
 
 class Tensor(NamedTuple):
@@ -46,13 +49,13 @@ class Weights:
 
     Attributes:
         path: the file or folder.
-        format: its key in `albert_tf.interop.formats.FORMATS`.
+        format: what `albert_tf.interop.loading.find_format` returns.
         tensors: variable path -> tensor.
         unknown: name in the file -> shape, for tensors that correspond to no variable.
         skipped: name in the file -> shape, for values that are no weights (optimizer slots).
         config: the model's config, if it is stored next to the weights.
         step: number of training steps behind the weights, if known.
-        head: the kind of model, if the file names it: a key of `HEADS` in models.py.
+        head: the kind of model, if the file names it: a key of `HEADS` in heads.py.
         optimizer: path of a variable of the optimizer -> tensor, in checkpoints of this project;
             the values are part of `skipped` as well.
         notes: what a user should know about how the weights are read, one line each.
@@ -84,7 +87,7 @@ def adjacent_config(path: str) -> AlbertConfig | None:
     config_file = os.path.join(folder, CONFIG_FILE)
     if exists(config_file):
         return AlbertConfig.from_json_file(config_file)
-    named = files_in(folder, _NAMED_CONFIGS)
+    named = files_in(folder, "albert_config_*.json")
     return AlbertConfig.from_json_file(named[0]) if len(named) == 1 else None
 
 
@@ -164,12 +167,8 @@ def check_encoder(matched: MatchedWeights, weights: Weights) -> None:
     Raises:
         InputError: If a variable of the encoder would keep its initial value.
     """
-    missing = [
-        path
-        for path in matched.missing
-        if path.startswith("bert/") and not path.startswith("bert/pooler/")
-    ]
-    if missing:
+    of_encoder = (path for path in matched.missing if path.startswith("bert/"))
+    if missing := [path for path in of_encoder if not path.startswith("bert/pooler/")]:
         raise InputError(
             f"`weights`={weights.path}: lacks {missing[0]} and {len(missing) - 1} more weights of "
             "the encoder; was it trained with another config? (`init_from_group0` loads every "

@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.manifest import read_manifest
 from albert_tf.files import exists, text_of, without_magic
-from albert_tf.interop.layout import SAVED_MODEL
+from albert_tf.interop.file_names import SAVED_MODEL
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
 

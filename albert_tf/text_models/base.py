@@ -17,7 +17,7 @@ from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.input.examples import Features
 from albert_tf.input.memory_batches import MemoryStream
-from albert_tf.interop.formats import load_weights
+from albert_tf.interop.loading import load_weights
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.text_models.presets import Preset, open_preset
 from albert_tf.tokenizers import Tokenizer

@@ -27,7 +27,7 @@ from albert_tf.interop.adjacent_files import (
     RESULTS_FILE,
     results_text,
 )
-from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.interop.file_names import BEST_FOLDER
 from albert_tf.logs import counted
 from albert_tf.training.log import EventWriter, Row, finite, read_rows, rounded
 from albert_tf.training.options import TrainingOptions

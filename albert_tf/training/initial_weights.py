@@ -13,7 +13,7 @@ from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import local_weights, source_of
 from albert_tf.hub.published import Origin
-from albert_tf.interop.formats import load_weights
+from albert_tf.interop.loading import load_weights
 from albert_tf.training.options import TrainingOptions
 
 ORIGIN_FILE = "initial_weights.json"

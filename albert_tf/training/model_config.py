@@ -9,7 +9,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.input.manifest import record_files
 from albert_tf.interop.checkpoint_folders import engines_in
-from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.interop.file_names import BEST_FOLDER
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
 
 
@@ -35,7 +35,7 @@ def find_config(options: TrainingOptions) -> AlbertConfig:
         return config
     if not options.init_checkpoint:
         raise _no_config(options)
-    from albert_tf.interop.formats import open_weights
+    from albert_tf.interop.loading import open_weights
 
     with arguments_renamed(path="init_checkpoint"):
         config = open_weights(options.init_checkpoint).config

@@ -9,7 +9,7 @@ import keras
 
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.interop.formats import load_weights
+from albert_tf.interop.loading import load_weights
 
 _logger = logging.getLogger(__name__)
 

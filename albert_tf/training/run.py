@@ -25,7 +25,7 @@ from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
 from albert_tf.interop.checkpoint_folders import check_engine
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one
 from albert_tf.logs import counted

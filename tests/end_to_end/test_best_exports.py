@@ -16,7 +16,7 @@ from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop import orbax_checkpoints, tensorflow_checkpoints
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.finetuning import options_of, write_files
 from tests.support.models import random_model

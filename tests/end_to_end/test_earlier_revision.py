@@ -12,7 +12,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from tests.conftest import GOLDEN, JAX_ENVIRONMENT, ROOT, once
 from tests.end_to_end.conftest import call

@@ -16,7 +16,7 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.interop import checkpoint_folders
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.training import restoring
 from tests.support.checkpoints import BIAS, WEIGHT, Kind, jax, tensorflow
 

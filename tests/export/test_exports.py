@@ -20,7 +20,7 @@ from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.adjacent_files import find_adjacent_files
-from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining

@@ -15,8 +15,8 @@ from albert_tf.export import graph_packing
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.adjacent_files import AdjacentFiles
-from albert_tf.interop.formats import load_weights
-from albert_tf.interop.models import create_model
+from albert_tf.interop.heads import create_model
+from albert_tf.interop.loading import load_weights
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.task_kinds import kind_of
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example

@@ -42,8 +42,8 @@ from albert_tf.input.record_index import RecordIndex, find_indexes, index_record
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
-from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings

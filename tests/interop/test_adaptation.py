@@ -12,8 +12,8 @@ import tokenizers
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.tokenizers import Tokenizer, extension
 from tests.support import references
 from tests.support.models import CONFIGS, features, letters, random_model

@@ -16,7 +16,7 @@ from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.albert_zh import FACTORS
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.support.models import features, letters
 

@@ -18,8 +18,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.interop.loading import load_weights, open_weights
 from tests.conftest import GOLDEN, slow
 from tests.support.models import CONFIGS, features, random_model
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import find_format, load_weights, open_weights
+from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
@@ -221,7 +221,7 @@ def test_hugging_face_needs_no_tensorflow(pretrained, peers):
     code = f"""
 import sys
 sys.modules['tensorflow'] = None  # as if it were not there
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 for path in ({str(paths["huggingface"])!r}, {str(paths["keras"])!r}):
     print(open_weights(path).read('{LAYER}/ffn_1/intermediate/dense/kernel').shape)
 try:

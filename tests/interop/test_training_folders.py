@@ -29,7 +29,7 @@ from albert_tf.interop.adjacent_files import (
 from albert_tf.interop.checkpoint_folders import ORBAX, check_engine
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import find_format, load_weights, open_weights
+from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -230,7 +230,7 @@ def test_only_the_first_of_several_failed_writes_is_reported(caplog):
 ON_JAX = """
 import json, sys
 from albert_tf.errors import InputError
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 found = []
 for path in sys.argv[1:]:
     try:

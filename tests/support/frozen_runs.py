@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.finetuning import options_of
 from tests.support.kinds_of_tasks import write_weights

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.models import HEADS, create_model
+from albert_tf.interop.heads import HEADS, create_model
 from tests.support import tiny
 
 _SHAPE = {

@@ -6,8 +6,8 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.adjacent_files import AdjacentFiles
-from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
-from albert_tf.interop.models import create_model
+from albert_tf.interop.converted_model import WRITERS, ConvertedModel
+from albert_tf.interop.heads import create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 from tests.conftest import GOLDEN

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records

@@ -13,7 +13,7 @@ import numpy as np
 from albert_tf.finetuning.metrics import intervals_of, score
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.interop.adjacent_files import labels_text
-from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.modeling.losses import Objective
 from albert_tf.report.intervals import bootstrap_mean
 from albert_tf.report.sections import Section

@@ -20,7 +20,7 @@ from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import read_labels
-from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section

@@ -26,7 +26,7 @@ from albert_tf.finetuning.task import (
 from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import find_adjacent_files
-from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective

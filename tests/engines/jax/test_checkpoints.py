@@ -21,7 +21,7 @@ pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installe
 
 from albert_tf.errors import InputError  # noqa: E402
 from albert_tf.interop import orbax_checkpoints  # noqa: E402
-from albert_tf.interop.formats import open_weights  # noqa: E402
+from albert_tf.interop.loading import open_weights  # noqa: E402
 from tests.conftest import KERAS_ON_JAX, ROOT  # noqa: E402
 from tests.support.checkpoints import BIAS, Kind  # noqa: E402
 from tests.support.checkpoints import jax as jax_kind  # noqa: E402

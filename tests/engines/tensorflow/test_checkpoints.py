@@ -16,7 +16,7 @@ from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.interop import tensorflow_checkpoints
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
-from albert_tf.interop.formats import open_weights
+from albert_tf.interop.loading import open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer

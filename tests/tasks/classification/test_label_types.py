@@ -14,7 +14,7 @@ import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
 from albert_tf.interop.convert import ConvertOptions, convert
-from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.prediction.tasks import Export
 from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.predict import predict_exported

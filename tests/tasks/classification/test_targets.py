@@ -13,7 +13,7 @@ from sklearn.utils import compute_class_weight
 from albert_tf.errors import InputError
 from albert_tf.files import parse_json
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.tasks.classification.class_weights import class_weights
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,

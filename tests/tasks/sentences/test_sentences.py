@@ -14,8 +14,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.formats import open_weights
-from albert_tf.interop.models import possible_heads
+from albert_tf.interop.heads import possible_heads
+from albert_tf.interop.loading import open_weights
 from albert_tf.tasks.sentences.model import AlbertForSentences
 from albert_tf.tasks.sentences.objectives import ContrastiveObjective, CosineObjective
 from albert_tf.tasks.sentences.options import SentenceOptions

@@ -30,10 +30,10 @@ from albert_tf.interop.adjacent_files import (
     labels_text,
     run_files,
 )
+from albert_tf.interop.file_names import folder_of
+from albert_tf.interop.heads import HEADS, create_model
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
-from albert_tf.interop.layout import folder_of
-from albert_tf.interop.models import HEADS, create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.task_kinds import kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors

@@ -1,0 +1,224 @@
+"""Weights in any format: detected from a path, opened, and loaded into a model."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TypeVar
+
+import keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists, files_in, is_folder
+from albert_tf.hub.names import local_weights
+from albert_tf.interop import huggingface
+from albert_tf.interop.checkpoint_folders import (
+    ORBAX,
+    TENSORFLOW,
+    conversion_command,
+    has_orbax_checkpoints,
+)
+from albert_tf.interop.file_names import ENCODER, SAVED_MODEL, encoder_folder
+from albert_tf.interop.weights import (
+    MatchedWeights,
+    Weights,
+    adjacent_config,
+    check_encoder,
+    config_differences,
+    match,
+)
+from albert_tf.modeling.encoder import AlbertEncoder
+
+logger = logging.getLogger(__name__)
+
+Model = TypeVar("Model", bound=keras.Model)
+
+_SAVED_MODELS = (SAVED_MODEL, f"{ENCODER}/{SAVED_MODEL}")
+
+
+def _contains(path: str, *names: str) -> bool:
+    return any(exists(os.path.join(path, name)) for name in names)
+
+
+def _check_tensorflow(path: str) -> None:
+    """Check that TensorFlow can read `path` in this process.
+
+    Raises:
+        InputError: If TensorFlow is not installed, or this process runs on JAX: two frameworks in
+            one process compete for the memory of its devices.
+    """
+    # A program that has already loaded TensorFlow, such as the conversion, may use it.
+    if keras.backend.backend() == "jax" and "tensorflow" not in sys.modules:
+        files = [name for name in (path, f"{path}.index") if exists(name) and not is_folder(name)]
+        if not (
+            files or _contains(path, *_SAVED_MODELS, "checkpoint") or files_in(path, "*.index")
+        ):
+            TENSORFLOW.find(path)
+        raise InputError(
+            f"`path`={path}: is read by TensorFlow, which does not run in a process on JAX; "
+            f"convert it first: {conversion_command(path, 'jax')}"
+        )
+    try:
+        import tensorflow  # noqa: F401
+    except ImportError:
+        raise InputError(
+            f"`path`={path}: TensorFlow is not installed; without it, weights are read from a "
+            "Hugging Face folder, a checkpoint of engine jax or a .weights.h5 file, which "
+            "convert_checkpoint.py writes"
+        ) from None
+
+
+def find_format(path: str) -> str:
+    """Detect the format of the weights at `path`.
+
+    Returns:
+        "albert_tf", "google", "huggingface" or "saved_model".
+
+    Raises:
+        InputError: If `path` contains no weights in a known format.
+    """
+    if path.endswith(".h5"):
+        return "albert_tf"
+    if path.endswith(".safetensors") or _contains(path, huggingface.WEIGHTS, huggingface.INDEX):
+        return "huggingface"
+    if _contains(path, *_SAVED_MODELS):
+        return "saved_model"
+    if path.endswith(huggingface.PICKLE_ENDINGS) or _contains(path, *huggingface.PICKLES):
+        return "huggingface"  # whose reader refuses pickles
+    if has_orbax_checkpoints(path):
+        return "albert_tf"
+    _check_tensorflow(path)
+    from albert_tf.interop import tensorflow_checkpoints
+
+    _, names = tensorflow_checkpoints.open_checkpoint(TENSORFLOW.find(path))
+    if tensorflow_checkpoints.parameters(names):
+        return "albert_tf"
+    return "saved_model" if tensorflow_checkpoints.OBJECT_GRAPH in names else "google"
+
+
+def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = None) -> Weights:
+    """Open the weights at `path`; values are read on demand.
+
+    Args:
+        path: a training folder of any engine or a checkpoint in it, a checkpoint of the original
+            project or its folder, a Hugging Face folder, a TF-Hub SavedModel, an export, or a
+            `.weights.h5` file.
+        format: as `find_format` returns it, or "auto" to detect it.
+        config: the model's config, for files that do not come with one.
+
+    Raises:
+        InputError: If `path` does not exist, cannot be read, or is not an ALBERT model.
+    """
+    if not path:
+        raise InputError("`path`: must not be empty")
+    if format == "auto":
+        format = find_format(path)
+    if format == "huggingface":
+        return huggingface.read_huggingface(path)
+    if format == "albert_tf" and path.endswith(".h5"):
+        from albert_tf.interop.keras_weights import read_keras_weights
+
+        return read_keras_weights(path, config or adjacent_config(path))
+    if format == "albert_tf" and has_orbax_checkpoints(path):
+        from albert_tf.interop import orbax_checkpoints
+
+        return orbax_checkpoints.read_training_checkpoint(ORBAX.find(path))
+    _check_tensorflow(path)
+    from albert_tf.interop import google_checkpoints, saved_model_weights, tensorflow_checkpoints
+
+    if format == "saved_model" and exists(f"{encoder_folder(path)}/{SAVED_MODEL}"):
+        return saved_model_weights.read_saved_model(encoder_folder(path))
+    read = {
+        "albert_tf": tensorflow_checkpoints.read_training_checkpoint,
+        "google": google_checkpoints.read_google_checkpoint,
+        "saved_model": saved_model_weights.read_object_checkpoint,
+    }
+    return read[format](TENSORFLOW.find(path))
+
+
+def load_weights(
+    model: keras.Model, path: str, *, init_from_group0: bool = False
+) -> MatchedWeights:
+    """Load the weights that a file, in any format, and a model have in common.
+
+    Args:
+        model: any model of this package.
+        path: as for `open_weights`, or the name of published weights, such as
+            "albert/albert-base-v2" or "albert_base_v2", which are fetched.
+        init_from_group0: whether every group of layers is loaded from the file's first group, as
+            the paper initializes its deeper models from shallower ones.
+
+    Returns:
+        Which variables were loaded, and which were not.
+
+    Raises:
+        InputError: If `path` contains no weights, shapes or attention heads differ, or weights of
+            the encoder are missing.
+
+    Example:
+        >>> encoder = albert_tf.from_preset("albert/albert-base-v2", load_weights=False)
+        >>> matched = albert_tf.load_weights(encoder, "albert/albert-base-v2")
+        >>> len(matched.loaded) == len(encoder.weights), matched.missing
+        (True, [])
+    """
+    path = local_weights(path, argument="path")
+    weights = open_weights(path, config=adjacent_config(path) or model.config)
+    with arguments_renamed(weights="path"):
+        notes = config_differences(model.config, weights)
+        shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
+        matched = match(shapes, weights, init_from_group0=init_from_group0)
+        check_encoder(matched, weights)
+    for weight in model.weights:
+        if name := matched.loaded.get(weight.path):
+            weight.assign(weights.read(name))
+    return matched._replace(notes=notes)
+
+
+_load = load_weights  # whose name an argument has below
+
+
+def from_preset(
+    name: str,
+    model_class: type[Model] = AlbertEncoder,  # type: ignore[assignment]
+    *,
+    load_weights: bool = True,
+    **arguments,
+) -> Model:
+    """Create a model with the config and the weights of published ones.
+
+    Variables that the weights lack, such as those of a new head, keep their initial values and are
+    logged.
+
+    Args:
+        name: `ORGANIZATION/NAME[@REVISION]` of the Hugging Face Hub, a name such as
+            "albert_base_v2", a TF-Hub or Kaggle handle, the address of an archive, or a local path.
+        model_class: any model of this package.
+        load_weights: whether to load the weights; otherwise, the model has random ones.
+        **arguments: of `model_class`, besides the config: `num_labels`, `dtype`, `attention`, ...
+
+    Raises:
+        InputError: If the weights cannot be fetched or read, or come without a config.
+
+    Example:
+        >>> encoder = albert_tf.from_preset("albert/albert-base-v2")
+        >>> tokenizer = albert_tf.Tokenizer.load("albert/albert-base-v2")
+        >>> tuple(encoder(tokenizer("The model reads text."))["pooled_output"].shape)
+        (1, 768)
+        >>> classifier = albert_tf.from_preset(
+        ...     "albert/albert-base-v2", albert_tf.AlbertForSequenceClassification, num_labels=3
+        ... )
+        >>> tuple(classifier(tokenizer("The model reads text."))["logits"].shape)
+        (1, 3)
+    """
+    path = local_weights(name, argument="name")
+    config = open_weights(path).config
+    if config is None:
+        raise InputError(f"`name`={name}: there is no albert_config.json next to the weights")
+    model = model_class(config, **arguments)
+    if load_weights:
+        matched = _load(model, path)
+        if matched.missing:
+            logger.info("%s: left at initial values: %s", name, ", ".join(matched.missing))
+    return model
