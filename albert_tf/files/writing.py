@@ -201,7 +201,7 @@ def replacing(path: str, durable: bool = True) -> Iterator[str]:
             yield partial
             rename(partial, path, durable)
         except OSError as error:
-            if error.errno and error.filename is None:  # of a write, such as to a full disk
+            if error.errno and error.filename in (None, partial):  # not for users to see
                 raise OSError(error.errno, error.strerror, path) from None
             raise
 

@@ -18,7 +18,7 @@ import numpy as np
 from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import read_bytes
+from albert_tf.files import exists, make_folder, read_bytes
 from albert_tf.finetuning.early_checks import check_early, evaluates_weights, member_options
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.run_comparison import data_key
@@ -259,7 +259,10 @@ def _open_members(options: FineTuningOptions, create_task: CreateTask) -> list[R
 
 
 def _check_inputs(options: FineTuningOptions) -> None:
-    """Raise InputError if a file to be read is one that the results would replace."""
+    """Raise InputError if results would replace a file to be read, or cannot be written."""
+    writes = options.do_train or (options.do_predict and not options.streams)
+    if writes and exists(options.output_dir):
+        make_folder(options.output_dir, "output_dir")
     for field in dataclasses.fields(options):
         path = getattr(options, field.name)
         if not field.name.endswith("_file") or not path or path == STANDARD_STREAM:

@@ -17,6 +17,7 @@ from albert_tf.files import (
     parse_json,
     read_lines,
     read_rows,
+    value_of,
 )
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import available_batches
@@ -186,9 +187,11 @@ def _checked(row: InputRow, column: str, type_: type) -> Any:
     if type_ is int and isinstance(value, str) and value.isdecimal():
         value = int(value)  # in a table of texts
     is_valid = isinstance(value, type_) and not isinstance(value, bool)
-    if not is_valid or (type_ is list and not all(isinstance(each, str) for each in value)):
+    texts = [] if type_ is int else value if isinstance(value, list) else [value]
+    # Of null and NaN, a table has a text that stands for None.
+    if not is_valid or not all(isinstance(t, str) and value_of(t) is not None for t in texts):
         raise InputError(f"{row.location}: column {column!r} must contain {_TYPES[type_]}")
-    for text in value if type_ is list else [value] if type_ is str else []:
+    for text in texts:
         check_unicode(text, row.location)
     return value
 

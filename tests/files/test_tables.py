@@ -100,16 +100,17 @@ def test_only_the_first_sheet_is_read_and_the_others_are_named(tmp_path, capsys)
     st.lists(
         st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))),
         min_size=1,
-    )
+    ),
+    st.sampled_from(["\n", "\r\n", "\r"]),
 )
-def test_csv_is_what_python_s_writer_writes(tmp_path_factory, table):
+def test_csv_is_what_python_s_writer_writes(tmp_path_factory, table, end):
     """Oracle: the writer of the standard library, on commas, quotes and line ends in fields."""
     table = [[*row, "x"] for row in table]  # a row is never blank
     width = max(map(len, table))
     table = [row + ["x"] * (width - len(row)) for row in table]
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(table)
+        csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator=end).writerows(table)
     assert [list(row.values.values()) for row in read_rows(str(path), ())] == table
 
 

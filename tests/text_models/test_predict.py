@@ -20,6 +20,8 @@ from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
 from albert_tf.prediction.files import WRITERS, row_writer
 from albert_tf.prediction.options import PredictOptions
+from albert_tf.prediction.rows import columns_of, read_chunks
+from albert_tf.prediction.tasks import PREDICTION_TASKS
 from albert_tf.tasks.classification import predict as classification
 from albert_tf.tasks.multiple_choice import predict as multiple_choice
 from tests.conftest import ROOT
@@ -134,6 +136,27 @@ def test_tables_without_rows_have_the_columns_of_others(models, table, tmp_path)
     empty.write_text("id\n")
     with pytest.raises(InputError, match=r"^.*empty.csv: no column 'review'; the columns are 'id'"):
         columns("classifier", empty, ".tsv")
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "column"),
+    [
+        ("classify", {"text": None}, "text"),
+        ("embed", {"text": float("nan")}, "text"),
+        ("classify", {"text": "a", "b": None}, "b"),
+        ("answer", {"question": None, "context": "a"}, "question"),
+        ("choose", {"question": "a", "context": "b", "options": ["c", None]}, "options"),
+    ],
+)
+def test_null_is_no_text(tmp_path, task, row, column):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    options = PredictOptions(
+        model="m", input_file=str(path), text_pair_column="b" if "b" in row else None
+    )
+    (rows,) = read_chunks(options, PREDICTION_TASKS[task])
+    with pytest.raises(InputError, match=f"rows.jsonl:1: column '{column}' must contain a"):
+        columns_of(rows, PREDICTION_TASKS[task], options)
 
 
 class FakeExport:

@@ -16,9 +16,10 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
+from albert_tf.finetuning.run import fine_tune_checked
 from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.training import run
+from albert_tf.training import pretraining, run
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.options import PretrainingOptions
 
@@ -217,18 +218,21 @@ def test_training_ends_after_evaluations_without_a_better_one(tmp_path, metric, 
 
 
 def test_results_are_printed_where_they_cannot_be_written(tmp_path, monkeypatch, caplog):
-    def refuse(path, text):
+    def refuse(path, *_):
         raise OSError(number, os.strerror(number), path)
 
-    monkeypatch.setattr(run, "write_text", refuse)
+    monkeypatch.setattr("builtins.open", refuse)
     engine = types.SimpleNamespace(workers=Workers())
     for number in (errno.EROFS, errno.EACCES):
         caplog.clear()
         with caplog.at_level("INFO"):
             run.write_results(engine, "out", {"loss": 0.5})
+            with pretraining._harmless("a report"):
+                refuse("out/filled.json")
         assert caplog.messages == [
             "loss = 0.5",
             f"not written: out/eval_results.txt: {os.strerror(number)}",
+            f"not written: out/filled.json: {os.strerror(number)}",
         ]
     number = errno.ENOSPC
     with pytest.raises(OSError, match="No space"):
@@ -241,3 +245,6 @@ def test_results_are_printed_where_they_cannot_be_written(tmp_path, monkeypatch,
     options = dataclasses.replace(predicts, predict_file="x.tsv")
     with pytest.raises(InputError, match="`output_dir`"), run.training_folder(options, engine):
         pass
+    (tmp_path / "checkpoint").touch()
+    with pytest.raises(InputError, match="`output_dir`: no permission"):
+        fine_tune_checked(options, None)  # before it reads anything

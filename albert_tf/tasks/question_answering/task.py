@@ -241,8 +241,9 @@ class QuestionAnsweringTask(FineTuningTask):
             thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
         chosen = self.options.null_score_diff_threshold
         found = thresholds[f"best_{self.metric}_thresh"]
-        thresholds[THRESHOLD] = found if chosen is None else chosen
-        answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
+        thresholds[THRESHOLD] = found  # for later predictions
+        threshold = found if chosen is None else chosen
+        answers = {id: each.answer(threshold) for id, each in predictions.items()}
         return {**evaluate(questions, answers, True, metric), **thresholds}
 
     def baseline(self, examples: ExampleSet) -> Baseline:

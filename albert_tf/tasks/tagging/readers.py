@@ -245,14 +245,18 @@ def entity_of(location: str, text: str, span: Span) -> Entity:
     """Return an entity of a text, without white space at its edges.
 
     Raises:
-        InputError: If the span is not in the text, or is white space.
+        InputError: If the span is not in the text, or is white space, or has no label.
     """
-    start, end = span.start, span.end
-    if not 0 <= start < end <= len(text) or not text[start:end].strip():
-        raise InputError(
-            f"{location}: entity {shown(span.label)} from {start} to {end}: must be characters of "
-            f"the text, 0 to {len(text)}, the end not included"
-        )
+    start, end, problem = span.start, span.end, None
+    if not 0 <= start < end <= len(text):
+        problem = f"must be characters of the text, 0 to {len(text)}, the end not included"
+    elif not text[start:end].strip():
+        problem = "is white space"
+    elif not span.label.strip():
+        problem = "must have a label"
+    if problem:
+        where = f"entity {shown(span.label)} from {start} to {end}"
+        raise InputError(f"{location}: {where}: {problem}")
     start += len(text[start:end]) - len(text[start:end].lstrip())
     covered = text[start:end].rstrip()
     return Entity(span.label, start, start + len(covered), covered)
@@ -310,7 +314,7 @@ def kind_of_tags(texts: Sequence[TaggedText], scheme: str = "auto") -> Literal["
     if scheme == "auto" and any(split_tag(tag) and "-" in tag for tag in places):
         prefixes = "BIESMLUW"
     for tag in places if prefixes else ():
-        if tag != OUTSIDE and not (split_tag(tag) and tag[0] in prefixes):
+        if tag != OUTSIDE and not (split_tag(tag) and tag[0] in prefixes and tag[1:] != "-"):
             valid = ", ".join(f"{prefix}-" for prefix in "BIESMLUW" if prefix in prefixes)
             raise InputError(
                 f"{places[tag].location}: tag {shown(tag)}: must be O, or {valid} with a type, as "

@@ -173,7 +173,13 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     assert results["cmrc_exact_match"] == 100 * version_2 / len(questions)
     if version_2:
         assert results["best_cmrc_f1"] == pytest.approx(expected)
-        assert results["null_score_diff_threshold"] == results["best_cmrc_f1_thresh"]
+        options = task.options
+        task.options = dataclasses.replace(options, null_score_diff_threshold=-1000.0)
+        given = task.score(examples, outputs)
+        for each in (results, given):  # that of the flag is not for later predictions
+            assert each["null_score_diff_threshold"] == results["best_cmrc_f1_thresh"]
+        assert given["cmrc_f1"] == 100 / len(questions)
+        task.options = options
     sections = task.report_sections(examples, outputs)
     assert sections[0].text.startswith("answer_metric=cmrc, because 100.0% of")
     # A folder with its settings is scored by the same metric when there are no answers.

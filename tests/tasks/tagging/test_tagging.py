@@ -140,6 +140,8 @@ def test_what_tags_mean_is_guessed_with_a_reason(caplog, tags, kind, reason):
     ("scheme", "tags", "wrong"),
     [
         ("auto", "B-X NN", "NN"),
+        ("auto", "O B-X I-", "I-"),
+        ("bio", "B-", "B-"),
         ("bio", "B-X S-X", "S-X"),
         ("iobes", "B-X L-X", "L-X"),
         ("bmes", "O B-X I-X", "I-X"),
@@ -153,7 +155,7 @@ def test_tags_are_of_the_scheme(scheme, tags, wrong):
     if wrong is None:
         assert kind_of_tags(texts, scheme) == "entities"
         return
-    with pytest.raises(InputError, match=f'^f:[12]: tag "{wrong}": must be O, or B-'):
+    with pytest.raises(InputError, match=f'^f:[0-2]: tag "{wrong}": must be O, or B-'):
         kind_of_tags(texts, scheme)
 
 
@@ -396,6 +398,16 @@ def test_json_lines_and_parquet(tmp_path):
             "a.json",
             '{"text": "ab", "spans": [{"start": 1, "end": 9, "label": "X"}]}',
             'a.json:1: entity "X" from 1 to 9: must be characters of the text, 0 to 2',
+        ),
+        (
+            "a.json",
+            '{"text": "  a", "entities": [{"start": 0, "end": 2, "label": "X"}]}',
+            'a.json:1: entity "X" from 0 to 2: is white space',
+        ),
+        (
+            "a.json",
+            '{"text": "ab", "entities": [{"start": 0, "end": 2, "label": " "}]}',
+            'a.json:1: entity " " from 0 to 2: must have a label',
         ),
         (
             "a.json",
