@@ -27,7 +27,7 @@ from albert_tf.export.task_export import (
     write_task,
 )
 from albert_tf.files import copy_file, is_remote, sha256_of, value_of, without_magic, write_text
-from albert_tf.hub.names import local_weights, pinned_name, source_of
+from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
 from albert_tf.interop.file_names import ENCODER, PREPROCESS
@@ -198,9 +198,7 @@ def _write_card(
         head=source.head,
         config=source.config,
         parameters=model.count_params(),
-        step=source.weights.step or 0,
-        source=source.weights.format,
-        origin=source_of(source.weights.path),
+        weights=source.weights,
         adjacent=source.adjacent,
         normalization=source.tokenizer.normalization,
         license=options.license,

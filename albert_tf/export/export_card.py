@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -92,8 +91,7 @@ def write_card(
     if lite_files:
         loading.append(_LITE.format(name=facts.name, file=lite_files[0].name))
     measured = [*_lite_section(lite_files), *_latency_section(latencies)]
-    text = model_card.saved_model_card(facts, folder, loading, measured)
-    files.write_text(os.path.join(folder, model_card.FILE), text)
+    model_card.write_card(facts, folder, loading, measured)
 
 
 def _lite_section(lite_files: list[LiteFile]) -> list[str]:

@@ -7,8 +7,6 @@ import logging
 import tempfile
 from collections.abc import Iterator
 
-import numpy as np
-
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
@@ -22,7 +20,7 @@ from albert_tf.interop.adjacent_files import (
 )
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.converted_model import WRITERS, ConvertedModel
+from albert_tf.interop.converted_model import ConvertedModel, write_model
 from albert_tf.interop.file_names import folder_of
 from albert_tf.interop.heads import HEADS, create_model, possible_heads, read_as
 from albert_tf.interop.keras_weights import SUFFIX
@@ -71,69 +69,52 @@ def _convert(options: ConvertOptions, folder: str) -> None:
     if tokenizer is not own_tokenizer and options.output.endswith(SUFFIX):
         raise InputError(f"`output`={options.output}: must be a folder, for the new vocabulary")
     adjacent = adjacent.about(weights.step)
-    if tokenizer is not own_tokenizer or options.max_position_embeddings is not None:
-        weights, config = adapt(
-            weights, config, own_tokenizer, tokenizer, options.max_position_embeddings
-        )
+    positions = options.max_position_embeddings
+    if tokenizer is not own_tokenizer or positions is not None:
+        weights, config = adapt(weights, config, own_tokenizer, tokenizer, positions)
         adjacent = dataclasses.replace(adjacent, results={}, evaluated=())
-    head = options.head
-    if head == "auto":
-        head = possible_heads(weights, folder_of(options.input))[0]
-    weights = read_as(head, weights)
-
-    if options.to_format == "huggingface" and not HEADS[head].huggingface:
+    name = options.head
+    if name == "auto":
+        name = possible_heads(weights, folder_of(options.input))[0]
+    head, weights = HEADS[name], read_as(name, weights)
+    if options.to_format == "huggingface" and not head.huggingface:
         raise InputError(
-            f"`to_format`=huggingface: has no model with the head of {weights.path} ({head}); "
+            f"`to_format`=huggingface: has no model with the head of {weights.path} ({name}); "
             "`head`=encoder converts the rest"
         )
 
-    shapes = _variable_shapes(head, config, weights)
+    stored = {path: tensor.shape for path, tensor in weights.tensors.items()}
+    if head.labeled and f"{head.scope}output_weights" not in stored:
+        raise InputError(f"`head`={name}: {weights.path} has no weights of a {name}")
+    shapes = {v.path: tuple(v.shape) for v in create_model(name, config, stored).weights}
     with arguments_renamed(weights="input"):
         matched = match(shapes, weights)
         differences = config_differences(config, weights)
     logger.info("%s", tensor_table(shapes, weights, matched))
     for note in differences:
         logger.info("%s", note)
-    _check(options, HEADS[head].optional, weights, matched)
+    _check(options, head.optional, weights, matched)
     values = {path: weights.read(name) for path, name in matched.loaded.items()}
+    optimizer = {}
+    # It belongs to a model: without one of its heads, it would fit no model.
+    if _is_resumable(options) and not matched.missing and not matched.unused:
+        optimizer = {path: tensor.read() for path, tensor in weights.optimizer.items()}
     model = ConvertedModel(
-        head,
-        config,
-        values,
-        weights.step or 0,
-        tokenizer,
-        adjacent,
-        weights,
-        options.license,
-        _optimizer(options, weights, matched),
+        *(name, config, values, weights.step or 0, tokenizer, adjacent, weights),
+        license=options.license,
+        optimizer=optimizer,
     )
-    WRITERS[options.to_format](options.output, model)
+    write_model(options.output, model, options.to_format)
     for note in _notes(options, model, matched):
         logger.info("%s", note)
-    logger.info(
-        "%s: written, %s, %s parameters",
-        options.output,
-        head,
-        f"{sum(value.size for value in values.values()):,}",
-    )
+    parameters = f"{sum(value.size for value in values.values()):,}"
+    logger.info("%s: written, %s, %s parameters", options.output, name, parameters)
 
 
 def _is_resumable(options: ConvertOptions) -> bool:
     """Return whether the output is a training folder, which starts with the newest checkpoint."""
     formats = {format.weights_format for format in CHECKPOINT_FORMATS.values()}
     return options.to_format in formats and not options.output.endswith(SUFFIX)
-
-
-def _optimizer(
-    options: ConvertOptions, weights: Weights, matched: MatchedWeights
-) -> dict[str, np.ndarray]:
-    """Return the state of the optimizer, if training could resume from the output.
-
-    It belongs to a model: without one of its heads, it would fit no model.
-    """
-    if not _is_resumable(options) or matched.missing or matched.unused:
-        return {}
-    return {path: tensor.read() for path, tensor in weights.optimizer.items()}
 
 
 def _notes(
@@ -157,13 +138,6 @@ def _notes(
         )
 
 
-def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[str, Shape]:
-    stored = {path: tensor.shape for path, tensor in weights.tensors.items()}
-    if HEADS[head].labeled and f"{HEADS[head].scope}output_weights" not in stored:
-        raise InputError(f"`head`={head}: {weights.path} has no weights of a {head}")
-    return {v.path: tuple(v.shape) for v in create_model(head, config, stored).weights}
-
-
 def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWeights) -> str:
     """Return a table with a row for every tensor in the file and every variable of the model.
 
@@ -182,13 +156,11 @@ def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWei
     unused = {weights.tensors[path].name: weights.tensors[path].stored for path in matched.unused}
     unused |= weights.unknown
     rows += [(name, "-", shape_text(shape), "unused") for name, shape in sorted(unused.items())]
-    return "\n".join(
-        [
-            text_table(("tensor", "variable", "shape", ""), rows),
-            f"{weights.path}: {len(matched.loaded)} matched, {len(matched.missing)} missing, "
-            f"{len(unused)} unused; skipped {len(weights.skipped)} values that are not weights "
-            "(optimizer slots, steps, copies)",
-        ]
+    return (
+        text_table(("tensor", "variable", "shape", ""), rows)
+        + f"\n{weights.path}: {len(matched.loaded)} matched, {len(matched.missing)} missing, "
+        f"{len(unused)} unused; skipped {len(weights.skipped)} values that are not weights "
+        "(optimizer slots, steps, copies)"
     )
 
 
@@ -196,9 +168,7 @@ def _check(
     options: ConvertOptions, optional: tuple[str, ...], weights: Weights, matched: MatchedWeights
 ) -> None:
     """Raise InputError if a tensor or variable has no counterpart but should have one."""
-    missing = [
-        path for path in matched.missing if not (optional and path.startswith(tuple(optional)))
-    ]
+    missing = [path for path in matched.missing if not path.startswith(optional)]
     # A user who names a head wants only that one, and leaves the others behind.
     unused = [] if options.head != "auto" else [weights.tensors[p].name for p in matched.unused]
     unknown = sorted([*unused, *weights.unknown])

@@ -1,16 +1,16 @@
-"""Writes converted models, one function for each output format."""
+"""A model between two formats, and the folders that are written of it."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import importlib.util
 import json
 import os
 import re
-import shutil
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.hub.names import source_of
-from albert_tf.interop import huggingface, model_card, orbax_checkpoints
+from albert_tf.interop import huggingface, model_card
 from albert_tf.interop.adjacent_files import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
@@ -30,6 +29,8 @@ from albert_tf.interop.adjacent_files import (
     labels_text,
     run_files,
 )
+from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS, CheckpointFormat
+from albert_tf.interop.checkpoint_lists import NAME
 from albert_tf.interop.file_names import folder_of
 from albert_tf.interop.heads import HEADS, create_model
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
@@ -92,62 +93,59 @@ def _needing_tensorflow(format: str) -> Iterator[None]:
         yield
 
 
-def _write_google(output: str, model: ConvertedModel) -> None:
-    model = _unshared(model)
-    config = dataclasses.replace(model.config, parameter_sharing=None)  # unknown to the original
-    with _needing_tensorflow("google"), files.replacing(output) as folder:
-        from albert_tf.interop.google_checkpoints import write_google_checkpoint
-
-        files.make_folder(folder, "output")
-        prefix = os.path.join(folder, f"model.ckpt-{model.step}")
-        write_google_checkpoint(prefix, model.values, model.step)
-        _write_adjacent_files(folder, model, config)
-
-
-def _write_albert_tf(output: str, model: ConvertedModel) -> None:
-    if output.endswith(SUFFIX):
-        _write_keras(output, model)
-        return
-    with _needing_tensorflow("albert_tf"), files.replacing(output) as folder:
-        from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
-
-        files.make_folder(folder, "output")
-        prefix = os.path.join(folder, f"model.ckpt-{model.step}")
-        write_training_checkpoint(prefix, model.values, model.step, model.optimizer)
-        _write_adjacent_files(folder, model, model.config)
-        _copy_run_files(folder, prefix, model.source)
-
-
-def _write_jax(output: str, model: ConvertedModel) -> None:
-    with files.replacing(output) as folder:
-        files.make_folder(folder, "output")
-        path = os.path.join(folder, f"model.ckpt-{model.step}")
-        orbax_checkpoints.write_training_checkpoint(path, model.values, model.step, model.optimizer)
-        _write_adjacent_files(folder, model, model.config)
-        _copy_run_files(folder, path, model.source)
-
-
-def _copy_run_files(folder: str, checkpoint: str, source: Weights) -> None:
-    """Copy what the run needs to resume in another folder, if the input is of a run.
+def write_model(output: str, model: ConvertedModel, format: str) -> None:
+    """Write a folder with a model, or a Keras weights file if `output` ends like one.
 
     Args:
-        folder: of the output.
-        checkpoint: path of the checkpoint in it.
-        source: weights of the input.
+        output: the folder, which does not exist, or the file.
+        model: the model.
+        format: a value of `--to`.
+
+    Raises:
+        InputError: If TensorFlow, which writes the format, is not installed, or files of another
+            model are next to `output`.
+        OSError: If it cannot be written.
     """
+    if format == "albert_tf" and output.endswith(SUFFIX):
+        _write_keras(output, model)
+        return
+    with contextlib.ExitStack() as stack:
+        if format in ("google", "albert_tf"):
+            stack.enter_context(_needing_tensorflow(format))
+        folder = stack.enter_context(files.replacing(output))
+        files.make_folder(folder, "output")
+        if format == "huggingface":
+            _write_huggingface(folder, _unshared(model), os.path.basename(output.rstrip("/")))
+        elif format == "google":
+            _write_google(folder, _unshared(model))
+        else:
+            formats = {each.weights_format: each for each in CHECKPOINT_FORMATS.values()}
+            _write_training_folder(folder, model, formats[format])
+
+
+def _write_google(folder: str, model: ConvertedModel) -> None:
+    from albert_tf.interop.google_checkpoints import write_google_checkpoint
+
+    path = os.path.join(folder, f"{NAME}-{model.step}")
+    write_google_checkpoint(path, model.values, model.step)
+    config = dataclasses.replace(model.config, parameter_sharing=None)  # unknown to the original
+    _write_adjacent_files(folder, model, config)
+
+
+def _write_training_folder(folder: str, model: ConvertedModel, format: CheckpointFormat) -> None:
+    """Write a checkpoint, and what the run needs to resume from it if the input is of a run."""
+    checkpoint, source = os.path.join(folder, f"{NAME}-{model.step}"), model.source
+    driver = importlib.import_module(format.driver)
+    driver.write_training_checkpoint(checkpoint, model.values, model.step, model.optimizer)
+    _write_adjacent_files(folder, model, model.config)
     if not source.optimizer:
         return
-    for name in run_files():
-        path = os.path.join(os.path.dirname(source.path), name)
+    run_folder = os.path.dirname(source.path)
+    copies = {os.path.join(run_folder, name): os.path.join(folder, name) for name in run_files()}
+    copies[f"{source.path}.json"] = f"{checkpoint}.json"  # why a checkpoint in `best` is the best
+    for path, copy in copies.items():
         if files.exists(path):
-            _copy(path, os.path.join(folder, name))
-    if files.exists(f"{source.path}.json"):  # why a checkpoint in `best` is the best
-        _copy(f"{source.path}.json", f"{checkpoint}.json")
-
-
-def _copy(source: str, target: str) -> None:
-    with files.open_file(source, "rb") as read, files.open_file(target, "wb") as written:
-        shutil.copyfileobj(read, written)
+            files.write_bytes(copy, files.read_bytes(path))
 
 
 def _write_keras(output: str, model: ConvertedModel) -> None:
@@ -171,47 +169,37 @@ def _write_keras(output: str, model: ConvertedModel) -> None:
     write_keras_weights(output, keras_model)
 
 
-def _write_huggingface(output: str, model: ConvertedModel) -> None:
-    model = _unshared(model)
-    with files.replacing(output) as folder:
-        files.make_folder(folder, "output")
-        fields = huggingface_fields(model)
-        huggingface.write_huggingface(folder, model.values, model.config, fields)
-        if model.tokenizer is not None:
-            length = model.config.max_position_embeddings
-            write_tokenizer(model.tokenizer, folder, max_length=length)
-        kind, texts = kind_of(model.head), _meaning(model)
-        if kind and kind.huggingface_files:
-            texts |= kind.huggingface_files(model.source.path, model.config)
-        for name, text in texts.items():
-            path = os.path.join(folder, name)
-            files.make_folder(os.path.dirname(path), "output")
-            files.write_text(path, text)
-        facts = model_card.ModelFacts(
-            name=os.path.basename(output.rstrip("/")),
-            head=model.head,
-            config=model.config,
-            parameters=sum(value.size for value in model.values.values()),
-            step=model.step,
-            source=model.source.format,
-            origin=source_of(model.source.path),
-            adjacent=model.adjacent,
-            normalization=(
-                model.tokenizer.normalization if model.tokenizer else normalization.UNRECORDED
-            ),
-            license=model.license,
-        )
-        card = model_card.huggingface_card(facts, folder, model.tokenizer is not None)
-        files.write_text(os.path.join(folder, model_card.FILE), card)
+def _write_huggingface(folder: str, model: ConvertedModel, name: str) -> None:
+    tokenizer, fields = model.tokenizer, huggingface_fields(model)
+    huggingface.write_huggingface(folder, model.values, model.config, fields)
+    if tokenizer is not None:
+        write_tokenizer(tokenizer, folder, model.config.max_position_embeddings)
+    kind, texts = kind_of(model.head), _meaning(model)
+    if kind and kind.huggingface_files:
+        texts |= kind.huggingface_files(model.source.path, model.config)
+    for file, text in texts.items():
+        path = os.path.join(folder, file)
+        files.make_folder(os.path.dirname(path), "output")
+        files.write_text(path, text)
+    facts = model_card.ModelFacts(
+        name=name,
+        head=model.head,
+        config=model.config,
+        parameters=sum(value.size for value in model.values.values()),
+        weights=model.source,
+        adjacent=model.adjacent,
+        normalization=tokenizer.normalization if tokenizer else normalization.UNRECORDED,
+        license=model.license,
+    )
+    model_card.write_huggingface_card(facts, folder, tokenizer is not None)
 
 
 def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
     """Return the fields of `config.json` that do not describe the encoder."""
-    head = HEADS[model.head]
+    head, tokenizer = HEADS[model.head], model.tokenizer
     architecture = head.huggingface
     if model.head == "pretraining" and "cls/seq_relationship/output_weights" not in model.values:
         architecture = "AlbertForMaskedLM"
-    tokenizer = model.tokenizer
     fields: dict[str, Any] = {
         "architectures": [architecture],
         "pad_token_id": tokenizer.pad_id if tokenizer else 0,
@@ -231,10 +219,8 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
 
 
 def _labels_of_outputs(model: ConvertedModel) -> tuple[str, ...]:
-    labels, count = (
-        model.adjacent.labels,
-        len(model.values[HEADS[model.head].scope + "output_bias"]),
-    )
+    count = len(model.values[f"{HEADS[model.head].scope}output_bias"])
+    labels = model.adjacent.labels
     return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
 
 
@@ -256,8 +242,7 @@ def _meaning(model: ConvertedModel) -> dict[str, str]:
 
 def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
     adjacent = model.adjacent
-    texts = {CONFIG_FILE: config.to_json()}
-    texts |= _meaning(model)
+    texts = {CONFIG_FILE: config.to_json(), **_meaning(model)}
     if adjacent.results:
         lines = (f"{name} = {value}\n" for name, value in adjacent.results.items())
         texts[RESULTS_FILE] = "".join(lines)
@@ -269,15 +254,6 @@ def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConf
         files.write_text(os.path.join(folder, name), text)
     if model.tokenizer is not None:
         path = os.path.join(folder, os.path.basename(model.tokenizer.path))
-        _copy(model.tokenizer.path, path)
+        files.write_bytes(path, files.read_bytes(model.tokenizer.path))
         record = os.path.join(folder, normalization.CONFIG_FILE)
         files.write_text(record, model.tokenizer.normalization.to_json())
-
-
-# Output format -> writer(output, model).
-WRITERS: dict[str, Callable[[str, ConvertedModel], None]] = {
-    "google": _write_google,
-    "albert_tf": _write_albert_tf,
-    "jax": _write_jax,
-    "huggingface": _write_huggingface,
-}

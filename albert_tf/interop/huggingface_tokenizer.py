@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 import string
 import sys
 import unicodedata
@@ -97,12 +97,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) ->
         },
     }  # fmt: skip
     files.make_folder(folder, "folder")
-    with (
-        files.open_file(tokenizer.path, "rb") as source,
-        files.replacing(os.path.join(folder, name)) as partial,
-        files.open_file(partial, "wb") as target,
-    ):
-        shutil.copyfileobj(source, target)
+    files.write_bytes(os.path.join(folder, name), files.read_bytes(tokenizer.path))
     files.write_text(os.path.join(folder, "tokenizer.json"), backend.to_str())
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     files.write_text(os.path.join(folder, "tokenizer_config.json"), text)
@@ -125,10 +120,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
         steps.append(normalizers.Precompiled(model.precompiled_charsmap))
     if model.remove_extra_whitespaces:
         # Leading spaces are kept: after a symbol, they mark the beginning of a word.
-        steps += [
-            normalizers.Replace(Regex(" +"), " "),
-            normalizers.Strip(left=False, right=True),
-        ]
+        steps += [normalizers.Replace(Regex(" +"), " "), normalizers.Strip(left=False, right=True)]
     scores = [piece.score for piece in model.pieces]
     best = max(piece.score for piece in model.pieces if piece.type == sentencepiece_model.NORMAL)
     for id, piece in enumerate(model.pieces):
@@ -179,7 +171,7 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
     backend.normalizer = normalizers.Sequence(steps)
     spaces = _ranges(map(ord, filter(str.isspace, _characters())))
     if normalization.tokenize_chinese_chars:
-        alone += _within(IDEOGRAPHS)
+        alone += map(ord, re.findall(f"[{IDEOGRAPHS}]", "".join(_characters())))
     own_words = _ranges(alone)
     length = f"{{1,{LONGEST_WORD}}}" if normalization.unicode_form else "+"
     word = Regex(f"[{own_words}]|[^{spaces}{own_words}]{length}")
@@ -190,15 +182,11 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
 
 def _composed(tokenizer: Tokenizer) -> list[normalizers.Normalizer]:
     form = tokenizer.normalization.unicode_form
-    if form is None:
-        return []
-    return [normalizers.NFC() if form == "NFC" else normalizers.NFKC()]
+    return [normalizers.NFC() if form == "NFC" else normalizers.NFKC()] if form else []
 
 
 def _without_accents(
-    tokenizer: Tokenizer,
-    decomposition: normalizers.Normalizer,
-    is_accent: Callable[[str], Any],
+    tokenizer: Tokenizer, decomposition: normalizers.Normalizer, is_accent: Callable[[str], Any]
 ) -> list[normalizers.Normalizer]:
     if tokenizer.normalization.keep_accents:
         return []
@@ -234,11 +222,3 @@ def _any_of(characters: Iterable[int], times: str = "") -> Regex:
 
 def _ranges(characters: Iterable[int]) -> str:
     return character_ranges(characters, write=r"\x{{{:x}}}".format)
-
-
-def _within(character_class: str) -> list[int]:
-    """Return the characters in a character class such as `a-zA-Z`."""
-    found: list[int] = []
-    for first, last in zip(character_class[::3], character_class[2::3], strict=True):
-        found.extend(range(ord(first), ord(last) + 1))
-    return found

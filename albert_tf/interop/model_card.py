@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.hub.published import Origin
+from albert_tf.hub.names import source_of
 from albert_tf.interop.adjacent_files import AdjacentFiles, kept_results
+from albert_tf.interop.weights import Weights
 from albert_tf.logs import counted
 from albert_tf.task_kinds import heads
 from albert_tf.tokenizers.normalization import Normalization
 
-FILE = "README.md"
+_FILE = "README.md"
 
 # Class in Hugging Face transformers -> the one that loads it by name, if that is called otherwise.
 _AUTO_CLASSES = {"AlbertModel": "AutoModel", "AlbertForPreTraining": "AutoModelForMaskedLM"}
@@ -46,28 +48,24 @@ class ModelFacts:
         head: kind of model, a key of `albert_tf.task_kinds.heads()`.
         config: config of the encoder.
         parameters: number of parameters.
-        step: number of training steps; 0 if unknown.
-        source: format of the original weights.
+        weights: the original weights.
         adjacent: files next to the original weights.
         normalization: how the tokenizer normalizes text.
         license: identifier as on the Hub, such as apache-2.0; None if unknown.
-        origin: where the original weights were fetched from; None if they were not.
     """
 
     name: str
     head: str
     config: AlbertConfig
     parameters: int
-    step: int
-    source: str
+    weights: Weights
     adjacent: AdjacentFiles
     normalization: Normalization
     license: str | None
-    origin: Origin | None = None
 
 
-def huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool) -> str:
-    """Return the card of a Hugging Face folder.
+def write_huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool) -> None:
+    """Write the card of a Hugging Face folder.
 
     Args:
         facts: facts about the model.
@@ -80,45 +78,35 @@ def huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool) -> st
     loading = _auto_class(facts.name, auto_class, with_tokenizer)
     if head.hub_library == "sentence-transformers":
         loading = _SENTENCES.format(name=facts.name)
-    return _card(
-        facts,
-        head.hub_library,
-        "in the Hugging Face format",
-        [loading],
-        [table("Size", _sizes(folder))],
-    )
+    write_card(facts, folder, [loading], library=head.hub_library)
 
 
-def saved_model_card(
-    facts: ModelFacts, folder: str, loading: Sequence[str], measured: Sequence[str]
-) -> str:
-    """Return the card of a folder of SavedModels and TFLite files.
+def write_card(
+    facts: ModelFacts,
+    folder: str,
+    loading: Iterable[str],
+    measured: Iterable[str] = (),
+    library: str | None = None,
+) -> None:
+    """Write the card of a folder.
 
     Args:
         facts: facts about the model.
         folder: the folder, which already contains all other files.
         loading: Python code that uses them.
         measured: sections with measurements.
+        library: the library that loads a Hugging Face folder; None for SavedModels and TFLite
+            files.
     """
-    form = "as TensorFlow SavedModels"
-    return _card(facts, None, form, loading, [table("Size", _sizes(folder)), *measured])
-
-
-def _card(
-    facts: ModelFacts,
-    library: str | None,
-    form: str,
-    loading: Iterable[str],
-    measured: Iterable[str],
-) -> str:
     config, adjacent = facts.config, facts.adjacent
+    form = "in the Hugging Face format" if library else "as TensorFlow SavedModels"
     summary = (
         f"An ALBERT model ({counted(config.num_hidden_layers, 'layer')}, hidden size "
-        f"{config.hidden_size}) {form}, created by albert_tf from {facts.source} weights. "
+        f"{config.hidden_size}) {form}, created by albert_tf from {facts.weights.format} weights. "
         f"Parameters: {facts.parameters:,}."
     )
-    if facts.origin:
-        summary += f" The original weights are {facts.origin.address}, {facts.origin.revision}."
+    if origin := source_of(facts.weights.path):
+        summary += f" The original weights are {origin.address}, {origin.revision}."
     parts = [
         _header(facts, library),
         f"# {facts.name}",
@@ -129,8 +117,8 @@ def _card(
     ]
     if normalization := facts.normalization.to_dict():
         parts.append(table("Normalization of text", normalization))
-    if facts.step:
-        parts.append(f"## Training\n\nTraining steps: {facts.step:,}.")
+    if facts.weights.step:
+        parts.append(f"## Training\n\nTraining steps: {facts.weights.step:,}.")
     parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in adjacent.data.items()]
     if adjacent.labels:
         parts.append("## Labels\n\n" + ", ".join(map(str, adjacent.labels)))
@@ -143,9 +131,9 @@ def _card(
             for each in adjacent.evaluated
         ]
         parts.append("\n".join(["Evaluated on:", "", *lines]))
-    parts += measured
+    parts += [table("Size", _sizes(folder)), *measured]
     parts.append(f"## License\n\n{facts.license or 'Not stated.'}")
-    return "\n\n".join(parts) + "\n"
+    files.write_text(os.path.join(folder, _FILE), "\n\n".join(parts) + "\n")
 
 
 def _header(facts: ModelFacts, library: str | None) -> str:

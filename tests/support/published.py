@@ -6,7 +6,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.adjacent_files import AdjacentFiles
-from albert_tf.interop.converted_model import WRITERS, ConvertedModel
+from albert_tf.interop.converted_model import ConvertedModel, write_model
 from albert_tf.interop.heads import create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
@@ -25,4 +25,4 @@ def write_published(folder: str) -> None:
     values = {weight.path: np.asarray(weight) for weight in model.weights}
     source = Weights("albert_tf", folder, {}, config)
     converted = ConvertedModel("pretraining", config, values, 0, tokenizer, AdjacentFiles(), source)
-    WRITERS["huggingface"](folder, converted)
+    write_model(folder, converted, "huggingface")
