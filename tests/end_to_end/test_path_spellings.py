@@ -11,26 +11,40 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.bucket import Bucket
+from tests.support.path_spellings import REMOTE_SPELLINGS, SPELLINGS
 
-pytestmark = pytest.mark.slow
+ENGINES = [("tensorflow", ""), ("jax", ""), ("jax", "gs://bucket")]
 
 
-@pytest.mark.parametrize(
-    ("engine", "remote"), [("tensorflow", ""), ("jax", ""), ("jax", "gs://bucket")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "remote"), ENGINES)
 def test_an_odd_spelling_leaves_the_same_tree(tmp_path, engine, remote):
+    _compare(tmp_path, engine, remote, ["relative" if remote else "absolute", "odd"])
+
+
+# One odd spelling needs the rules of all; this tries them apart, for minutes.
+@pytest.mark.manual
+@pytest.mark.parametrize(("engine", "remote"), ENGINES)
+def test_all_spellings_leave_the_same_tree(tmp_path, engine, remote):
+    _compare(tmp_path, engine, remote, list(REMOTE_SPELLINGS if remote else SPELLINGS))
+
+
+def _compare(folder, engine, remote, names):
     with Bucket() as bucket:
         variables = {**os.environ, "KERAS_BACKEND": engine, "JAX_PLATFORMS": "cpu"}
         variables |= {"STORAGE_EMULATOR_HOST": bucket.address} if remote else {}
+        module = [sys.executable, "-m", "tests.support.path_spellings"]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.support.path_spellings", engine, tmp_path, remote],
+            [*module, engine, folder, remote, ",".join(names)],
             cwd=ROOT, env=variables, capture_output=True, text=True,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    plain, other = (json.loads(line) for line in done.stdout.splitlines())
-    assert other["tree"] == plain["tree"]
-    assert len(plain["here"]) == (2 if remote else 3)  # with "link" and "real", which has the other
-    assert other["here"] == ["link", "real"]
-    for folder in ("pre", "fine"):  # one best checkpoint, which is there
-        names = [name for name in plain["tree"] if name.startswith(f"{folder}/best/model.ckpt-")]
-        assert len(names) > 1
+    plain, *others = (json.loads(line) for line in done.stdout.splitlines())
+    assert [other["spelling"] for other in others] == names[1:]
+    for other in others:
+        assert other["tree"] == plain["tree"], other["spelling"]
+        is_elsewhere = remote or other["spelling"] in ("link", "odd")  # in "real", or the bucket
+        assert len(other["here"]) == (2 if is_elsewhere else 3)
+    for below in ("pre", "fine"):  # one best checkpoint, which is there
+        found = [name for name in plain["tree"] if name.startswith(f"{below}/best/model.ckpt-")]
+        assert len(found) > 1

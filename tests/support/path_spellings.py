@@ -1,7 +1,7 @@
 """Runs every command with one spelling of all its paths after the other, on one engine.
 
-python -m tests.support.path_spellings jax FOLDER            # prints {spelling: {file: digest}}
-python -m tests.support.path_spellings jax FOLDER gs://bucket
+python -m tests.support.path_spellings jax FOLDER "" absolute,odd    # prints {spelling: ...} lines
+python -m tests.support.path_spellings jax FOLDER gs://bucket dot,odd
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ import sys
 from albert_tf import files
 from tests.end_to_end.conftest import call
 
-# How the folder of all files is named, and what follows names of folders. `files.normalized` makes
-# one of all spellings, which its own tests list; here is one that needs each of its rules.
+# How the folder of all files is named, and what follows names of folders. The first is plain, the
+# last needs each rule of `files.normalized`.
 SPELLINGS = {
-    "plain": ("{here}/work", ""),
+    "absolute": ("{here}/work", ""),
+    "relative": ("work", ""),
+    "dot": ("./work", ""),
+    "slash": ("work/", "/"),
+    "parent": ("none/../work", ""),
+    "link": ("link/../work", ""),
+    "home": ("~/work", ""),
+    "spaces": ("my work", ""),
+    "brackets": ("q[lr=3]", ""),
+    "stars": ("w*rk?", ""),
+    "hash": ("a#b", ""),
+    "letters": ("\u00e9\u65e5", ""),
     "odd": ("./link/..//w [lr=3] *k? a#b \u00e9\u65e5", "/"),
-    "remote": ("none/../w \u00e9\u65e5/.", "/"),
+}
+REMOTE_SPELLINGS = {
+    **{name: SPELLINGS[name] for name in ("relative", "dot", "slash", "parent", "spaces")},
+    **{"letters": SPELLINGS["letters"], "odd": ("none/../w \u00e9\u65e5/.", "/")},
 }
 # What does not depend on names and time.
 _COMPARED = re.compile(
@@ -107,14 +121,15 @@ def tree(folder: str) -> dict[str, str]:
     return found
 
 
-def main(engine: str, folder: str, remote: str = "") -> None:
+def main(engine: str, folder: str, remote: str, names: str) -> None:
     from albert_tf.engines.registry import select_engine
     from albert_tf.engines.startup import load_keras
 
     select_engine(engine)
     load_keras()
-    for name in ("plain", "remote" if remote else "odd"):
-        spelled, end = SPELLINGS[name]
+    os.environ["HOME"] = f"{folder}/home/me"  # which "home" finds below its own folder
+    for name in names.split(","):
+        spelled, end = (REMOTE_SPELLINGS if remote else SPELLINGS)[name]
         here = pathlib.Path(folder, name)
         (here / "real" / "deep").mkdir(parents=True)
         (here / "link").symlink_to("real/deep")
