@@ -142,11 +142,13 @@ def _descriptions(outputs: Sequence[str]) -> Iterator[str]:
 
 
 def _warn_about_stale_shards(outputs: Sequence[str]) -> None:
-    """Warn of shards from a run with another `num_shards`, which a glob would also match."""
+    """Warn of shards, which a glob would also match, and work of runs with other `num_shards`."""
     folder, name = os.path.split(without_shard(outputs[0]))
     is_shard = outputs[0] != os.path.join(folder, name)
-    pattern = f"{glob.escape(name)}-*-of-*"
-    stale = set(files.files_in(folder, pattern)) - set(outputs) if is_shard else set()
+    of_shards = f"{glob.escape(name)}-*-of-*"
+    stale = set(files.files_in(folder, of_shards)) - set(outputs) if is_shard else set()
+    for pattern in (f".{glob.escape(name)}.work", f".{of_shards}.work"):
+        stale.update(files.files_in(folder, pattern))
     if stale:
         logger.warning(
             "these files are from another run; remove them: %s", ", ".join(sorted(stale))

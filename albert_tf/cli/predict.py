@@ -112,6 +112,8 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
         if writer.has_columns and not writer.columns:
             _write_columns(task, predict, options, writer, no_error)
     if shows_progress:
+        if not count:
+            progress.update("0 rows predicted")
         progress.close()
 
 

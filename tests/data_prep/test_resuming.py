@@ -61,8 +61,12 @@ def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):
 def test_shards_of_another_run_are_reported(options, tmp_path, capsys):
     create(dataclasses.replace(options, num_shards=2))
     assert not capsys.readouterr().err
+    unfinished = (".train.tfrecord.work", ".train.tfrecord-00000-of-00004.work")
+    for name in unfinished:
+        (tmp_path / "out" / name).mkdir()
     create(dataclasses.replace(options, num_shards=3))
-    assert "train.tfrecord-00001-of-00002" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert all(name in said for name in ("train.tfrecord-00001-of-00002", *unfinished))
 
 
 def test_other_options_or_input_start_from_scratch(options, tmp_path, monkeypatch, capsys):

@@ -116,7 +116,7 @@ def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monk
 
 
 @pytest.mark.integration
-def test_tables_without_rows_have_the_columns_of_others(models, table, tmp_path):
+def test_tables_without_rows_have_the_columns_of_others(models, table, tmp_path, capsys):
     def columns(model: str, path: pathlib.Path, ending: str) -> list[str]:
         output = tmp_path / f"out{ending}"
         predict(models / model, input_file=str(path), text_column="review", output_file=str(output))
@@ -130,6 +130,7 @@ def test_tables_without_rows_have_the_columns_of_others(models, table, tmp_path)
     for model in ("classifier", "encoder"):
         for ending in (".tsv", ".parquet"):
             assert columns(model, empty, ending) == columns(model, table, ending)
+            assert "0 rows predicted" in capsys.readouterr().err
     lines = tmp_path / "lines.txt"
     lines.write_text("")
     assert columns("pretraining", lines, ".tsv") == ["text", "prediction", "candidates"]
