@@ -52,8 +52,7 @@ class TrainedModel(NamedTuple):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels next to the weights, or their numbers if there are none."""
-        count, labels = self.model.num_labels, self.adjacent.labels
-        return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
+        return self.adjacent.labels_of(self.model.num_labels)
 
 
 class TaskExport(tf.Module, abc.ABC):

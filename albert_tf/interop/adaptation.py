@@ -56,16 +56,14 @@ def with_new_pieces(
         with arguments_renamed(pieces="add_pieces"):
             tokenizer = extension.with_pieces(tokenizer, pieces, folder)
     if options.learn_pieces_from:
-        paths = files.expand_globs(options.learn_pieces_from, "learn_pieces_from")
-        count = 1000 if options.num_new_pieces is None else options.num_new_pieces
-        tokenizer = _with_learned_pieces(tokenizer, paths, count, folder)
+        tokenizer = _with_learned_pieces(tokenizer, options, folder)
     return tokenizer
 
 
-def _with_learned_pieces(
-    tokenizer: Tokenizer, paths: Sequence[str], count: int, folder: str
-) -> Tokenizer:
+def _with_learned_pieces(tokenizer: Tokenizer, options: ConvertOptions, folder: str) -> Tokenizer:
+    paths = files.expand_globs(options.learn_pieces_from, "learn_pieces_from")
     words = extension.count_words(paths)
+    count = 1000 if options.num_new_pieces is None else options.num_new_pieces
     pieces = extension.learn_pieces(tokenizer, words, count)
     if len(pieces) < count:
         raise InputError(

@@ -114,6 +114,11 @@ class AdjacentFiles:
     normalization: Normalization = UNRECORDED
     problem_type: str | None = None
 
+    def labels_of(self, outputs: int) -> tuple[str, ...]:
+        """Return the labels of so many outputs: those recorded, or else numbered ones."""
+        fit = len(self.labels) == outputs
+        return self.labels if fit else tuple(f"LABEL_{id}" for id in range(outputs))
+
     def vocabulary_digests(self) -> set[str]:
         """Return the SHA-256 of every vocabulary that the weights are known to be for."""
         beside = {sha256_of(self.vocabulary)} if self.vocabulary else set()
@@ -201,8 +206,7 @@ def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
     """Return the labels in a `config.json`; () if they are only numbered."""
     by_id = config.id2label or {}
     labels = tuple(by_id[id] for id in sorted(by_id, key=lambda id: (len(id), id)))
-    numbered = tuple(f"LABEL_{id}" for id in range(len(labels)))
-    return () if labels == numbered else labels
+    return () if labels == AdjacentFiles().labels_of(len(labels)) else labels
 
 
 def described_checkpoint(path: str) -> str:
@@ -229,7 +233,5 @@ def described_checkpoint(path: str) -> str:
 
 
 def _steps(folder: str) -> list[str]:
-    steps = {
-        step for each in CHECKPOINT_FORMATS.values() for step in each.steps_in(folder).values()
-    }
-    return [str(step) for step in sorted(steps)]
+    found = (each.steps_in(folder).values() for each in CHECKPOINT_FORMATS.values())
+    return [str(step) for step in sorted(set().union(*found))]

@@ -219,9 +219,8 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
 
 
 def _labels_of_outputs(model: ConvertedModel) -> tuple[str, ...]:
-    count = len(model.values[f"{HEADS[model.head].scope}output_bias"])
-    labels = model.adjacent.labels
-    return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
+    bias = model.values[f"{HEADS[model.head].scope}output_bias"]
+    return model.adjacent.labels_of(len(bias))
 
 
 def _meaning(model: ConvertedModel) -> dict[str, str]:

@@ -10,19 +10,12 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.interop import albert_zh
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
-from albert_tf.interop.tensorflow_checkpoints import (
-    open_checkpoint,
-    read_tensor,
-    tensor_of,
-)
+from albert_tf.interop.tensorflow_checkpoints import open_checkpoint, read_tensor, tensor_of
 from albert_tf.interop.weights import Tensor, Weights, adjacent_config
 from albert_tf.task_kinds import task_scopes
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
-_HEADS = {
-    "output_weights": "classifier/output_weights",
-    "output_bias": "classifier/output_bias",
-}
+_HEADS = {name: f"classifier/{name}" for name in ("output_weights", "output_bias")}
 _STEP = "global_step"
 _SKIPPED = re.compile(
     rf"(^|/)({_STEP}|(adam|lamb)_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import keras
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import exists
 from albert_tf.interop.weights import Shape, Weights
 from albert_tf.task_kinds import heads, kind_of
+
+if TYPE_CHECKING:
+    import keras
 
 HEADS = heads()
 

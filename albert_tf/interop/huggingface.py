@@ -20,6 +20,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_json, write_text
 from albert_tf.huggingface_config import to_huggingface
+from albert_tf.interop.heads import find_head, read_as
 from albert_tf.interop.weights import Tensor, Weights
 from albert_tf.task_kinds import Head, heads
 
@@ -149,14 +150,11 @@ def read_huggingface(path: str) -> Weights:
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
     head = _head_of(architectures[0], tensors)
-    named = None
-    if head is not None:
-        stored = _SCOPES[head.huggingface_module]
-        tensors = {re.sub(f"^{stored}", head.scope, name): each for name, each in tensors.items()}
-        # Its name says what the variables alone do not.
-        is_first = next(each for each in _HEADS if each.scope == head.scope) is head
-        named = None if is_first else head.name
-    return Weights(path, "huggingface", tensors, unknown, skipped, config, head=named)
+    # Its name says what the variables alone do not.
+    is_first = head and find_head([head.scope]) == head.name
+    named = head.name if head and not is_first else None
+    weights = Weights(path, "huggingface", tensors, unknown, skipped, config, head=named)
+    return read_as(head.name, weights) if head else weights
 
 
 def _head_of(architecture: str, paths: Iterable[str]) -> Head | None:

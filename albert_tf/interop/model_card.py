@@ -21,6 +21,15 @@ _FILE = "README.md"
 # Class in Hugging Face transformers -> the one that loads it by name, if that is called otherwise.
 _AUTO_CLASSES = {"AlbertModel": "AutoModel", "AlbertForPreTraining": "AutoModelForMaskedLM"}
 
+_TRANSFORMERS = """from transformers import {auto_class}
+
+model = {auto_class}.from_pretrained("{name}")
+"""
+_WITH_TOKENIZER = """from transformers import {auto_class}, AutoTokenizer
+
+model = {auto_class}.from_pretrained("{name}")
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+"""
 _SENTENCES = """from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{name}")
@@ -28,14 +37,9 @@ vectors = model.encode(["The cat sat on the mat.", "A cat is sitting there."])
 model.similarity(vectors, vectors)
 """
 
-# Key of a data manifest -> name on the card.
-_DATA = {
-    "documents": "documents",
-    "sentences": "sentences",
-    "text_bytes": "bytes of text",
-    "tokens": "tokens",
-    "examples": "examples",
-}
+# Keys of a data manifest, some of which have another name on the card.
+_DATA = ("documents", "sentences", "text_bytes", "tokens", "examples")
+_NAMES = {"text_bytes": "bytes of text"}
 _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective")
 
 
@@ -75,9 +79,10 @@ def write_huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool)
     head = heads()[facts.head]
     name = head.huggingface
     auto_class = _AUTO_CLASSES.get(name, name.replace("Albert", "AutoModel"))
-    loading = _auto_class(facts.name, auto_class, with_tokenizer)
+    code = _WITH_TOKENIZER if with_tokenizer else _TRANSFORMERS
     if head.hub_library == "sentence-transformers":
-        loading = _SENTENCES.format(name=facts.name)
+        code = _SENTENCES
+    loading = code.format(name=facts.name, auto_class=auto_class)
     write_card(facts, folder, [loading], library=head.hub_library)
 
 
@@ -147,18 +152,6 @@ def _header(facts: ModelFacts, library: str | None) -> str:
     return "\n".join([*lines, "---"])
 
 
-def _auto_class(name: str, auto_class: str, with_tokenizer: bool) -> str:
-    lines = [
-        f"from transformers import {auto_class}",
-        "",
-        f'model = {auto_class}.from_pretrained("{name}")',
-    ]
-    if with_tokenizer:
-        lines[0] += ", AutoTokenizer"
-        lines.append(f'tokenizer = AutoTokenizer.from_pretrained("{name}")')
-    return "\n".join(lines)
-
-
 def table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
     """Return a section with a table.
 
@@ -184,7 +177,7 @@ def _sizes(folder: str) -> dict[str, str]:
 
 
 def _data(manifest: dict[str, Any]) -> dict[str, Any]:
-    rows = {text: f"{manifest[key]:,}" for key, text in _DATA.items() if key in manifest}
+    rows = {_NAMES.get(key, key): f"{manifest[key]:,}" for key in _DATA if key in manifest}
     settings = manifest.get("settings", {})
     rows |= {key: settings[key] for key in _SETTINGS if key in settings}
     if vocabulary := manifest.get("vocabulary"):

@@ -63,10 +63,7 @@ class Preset(NamedTuple):
         """
         if given is not None and len(given) != self.outputs:
             raise InputError(f"`labels`={given}: {self.name} has {self.outputs} outputs")
-        recorded = self.adjacent.labels
-        if len(recorded) != self.outputs:
-            recorded = tuple(f"LABEL_{id}" for id in range(self.outputs))
-        return list(given or recorded)
+        return list(given or self.adjacent.labels_of(self.outputs))
 
 
 def open_preset(
