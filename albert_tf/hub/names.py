@@ -28,9 +28,9 @@ _ADJACENT_FILES = (
     *("config.json", "albert_config.json", "tokenizer_config.json", "labels.json"),
     *("sentence_bert_config.json", "1_Pooling/config.json"),  # of sentence-transformers
 )
-_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
-_WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
+_WEIGHTS = (*SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 # Endings of files, which a repository is never named after: a path that ends so is a typing error.
 _FILE_ENDINGS = (".safetensors", ".h5", ".bin", ".index", ".ckpt", ".model", ".txt", ".json", ".pb")
@@ -123,10 +123,10 @@ def _accept(name: str, argument: str, repository: HubName, folder: str) -> None:
 
 def _check_weights(name: str, argument: str, repository: HubName, folder: str) -> None:
     """Raise InputError if a repository has no weights that can be read without running code."""
-    if any(exists(os.path.join(folder, file)) for file in _SAFETENSORS):
+    if any(exists(os.path.join(folder, file)) for file in SAFETENSORS):
         return
     files = huggingface.list_files(repository.repo_id, huggingface.commit_of(folder) or "main")
-    if any(file in files for file in _PICKLES):
+    if any(file in files for file in PICKLES):
         raise InputError(
             f"`{argument}`={name}: has only pytorch_model.bin, a pickle, which can run any code "
             "when it is read; if you trust it, convert it with transformers: "

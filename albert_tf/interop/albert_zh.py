@@ -36,6 +36,17 @@ def original_name(name: str) -> str:
     return name
 
 
+def refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
+    """Raise InputError for the "fast" models, whose feed-forward networks have groups."""
+    for tensor in tensors.values():
+        if "/ffn_1/" in tensor.name and len(tensor.shape) == 3:
+            raise InputError(
+                f"{path}: {tensor.name} has shape {list(tensor.shape)}: the feed-forward network "
+                f"is divided into {tensor.shape[-1]} groups (modeling_google_fast.py), "
+                "which is another network than ALBERT's and is not computed"
+            )
+
+
 def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
     """Replace both factors of the word embeddings by their product, if there are two.
 

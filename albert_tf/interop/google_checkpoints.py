@@ -11,7 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop import albert_zh
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.interop.tensorflow_checkpoints import open_checkpoint, read_tensor, tensor_of
-from albert_tf.interop.weights import Tensor, Weights, adjacent_config
+from albert_tf.interop.weights import Weights, adjacent_config
 from albert_tf.task_kinds import task_scopes
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
@@ -49,22 +49,11 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{path}: not an ALBERT checkpoint: it has no bert/embeddings/word_embeddings, but "
             f"{', '.join(sorted(shapes)[:3])}, ..."
         )
-    _refuse_grouped(path, tensors)
+    albert_zh.refuse_grouped(path, tensors)
     notes = albert_zh.multiply_factors(path, tensors)
     step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
     config = adjacent_config(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step, notes=notes)
-
-
-def _refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
-    """Raise InputError for the "fast" models of albert_zh."""
-    for tensor in tensors.values():
-        if "/ffn_1/" in tensor.name and len(tensor.shape) == 3:
-            raise InputError(
-                f"{path}: {tensor.name} has shape {list(tensor.shape)}: the feed-forward network "
-                f"is divided into {tensor.shape[-1]} groups (modeling_google_fast.py), "
-                "which is another network than ALBERT's and is not computed"
-            )
 
 
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:

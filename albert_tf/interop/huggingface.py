@@ -19,15 +19,14 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_json, write_text
+from albert_tf.hub.names import PICKLES, SAFETENSORS
 from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop.heads import find_head, read_as
 from albert_tf.interop.weights import Tensor, Weights
 from albert_tf.task_kinds import Head, heads
 
 CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"  # lists the files if there are several
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+WEIGHTS, INDEX = SAFETENSORS  # the second lists the files if there are several
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
 _BLOCK = "encoder.albert_layer_groups.{}.albert_layers.{}."

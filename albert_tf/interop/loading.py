@@ -12,7 +12,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, files_in, is_folder
-from albert_tf.hub.names import local_weights
+from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
 from albert_tf.interop import huggingface
 from albert_tf.interop.checkpoint_folders import (
     ORBAX,
@@ -81,11 +81,11 @@ def find_format(path: str) -> str:
     """
     if path.endswith(".h5"):
         return "albert_tf"
-    if path.endswith(".safetensors") or _contains(path, huggingface.WEIGHTS, huggingface.INDEX):
+    if path.endswith(".safetensors") or _contains(path, *SAFETENSORS):
         return "huggingface"
     if _contains(path, *_SAVED_MODELS):
         return "saved_model"
-    if path.endswith(huggingface.PICKLE_ENDINGS) or _contains(path, *huggingface.PICKLES):
+    if path.endswith(huggingface.PICKLE_ENDINGS) or _contains(path, *PICKLES):
         return "huggingface"  # whose reader refuses pickles
     if has_orbax_checkpoints(path):
         return "albert_tf"

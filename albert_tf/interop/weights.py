@@ -144,11 +144,10 @@ def match(
             loaded[path] = name
         # A task's head of another shape (other labels) is skipped, the encoder is still loaded.
         elif not path.startswith(task_scopes()):
-            stored = (
-                "" if tensor.name == path else f" (stored as {tensor.name} {list(tensor.stored)})"
-            )
+            stored = f" (stored as {tensor.name} {list(tensor.stored)})"
             raise InputError(
-                f"`weights`={weights.path}: {path} has shape {list(tensor.shape)}{stored}, but "
+                f"`weights`={weights.path}: {path} has shape {list(tensor.shape)}"
+                f"{stored if tensor.name != path else ''}, but "
                 f"{list(shape)} in the model; was it trained with another config?"
             )
     return MatchedWeights(
