@@ -23,12 +23,12 @@ from albert_tf.hub.names import may_be_published
 from albert_tf.interop.file_names import BEST_FOLDER
 from albert_tf.training.model_config import check_model, is_trained
 
-# File that only this use of a folder leaves there -> the use; "" for none besides checkpoints.
-_USES = {
-    FOLD_ROWS_FILE: "a cross-validation",
-    ENSEMBLE_FILE: "an ensemble",
-    SEEDS_FILE: "several runs",
-    "": "a single model",
+# Use of a folder -> the file that only it leaves there, or "" for checkpoints; what asks for it.
+_USES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "a cross-validation": (FOLD_ROWS_FILE, lambda options: getattr(options, "folds", None)),
+    "an ensemble": (ENSEMBLE_FILE, lambda options: options.ensemble),
+    "several runs": (SEEDS_FILE, lambda options: len(options.variants()) > 1),
+    "a single model": ("", lambda options: options.do_train),
 }
 
 # What may be a name of published weights, which looks like a relative path.
@@ -70,17 +70,11 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
 
 def _check_use(options: FineTuningOptions) -> None:
     """Raise InputError if results of another kind of run in `output_dir` would mix with these."""
-    folder = options.output_dir
-    asks = {
-        FOLD_ROWS_FILE: getattr(options, "folds", None),
-        ENSEMBLE_FILE: options.ensemble,
-        SEEDS_FILE: len(options.variants()) > 1,
-        "": options.do_train,
-    }
-    asked = next((use for file, use in _USES.items() if asks[file]), None)
-    found = {file: exists(f"{folder}/{file}") if file else is_trained(folder) for file in _USES}
-    used = next((use for file, use in _USES.items() if found[file]), asked)
-    if asked not in (None, used):
+    folder, asked, used = options.output_dir, "", ""
+    for use, (file, asks) in reversed(_USES.items()):
+        asked = use if asks(options) else asked
+        used = use if (exists(f"{folder}/{file}") if file else is_trained(folder)) else used
+    if asked and used and asked != used:
         raise InputError(
             f"`output_dir`={folder}: contains {used}, whose results those of {asked} would "
             "replace in part; name another folder"

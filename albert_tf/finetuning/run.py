@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -96,7 +96,8 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
     options = with_trained_settings(options)
     check_trained_folder(options)
     _check_inputs(options)
-    with _standard_output_for_predictions(options):
+    answers_input = options.streams and options.predict_output == STANDARD_STREAM
+    with contextlib.redirect_stdout(sys.stderr) if answers_input else contextlib.nullcontext():
         options, context = open_context(options, create_task)
         engine = context.engine
         variants = [variant.resolved(context.epoch_size) for variant in options.variants()]
@@ -273,12 +274,3 @@ def _check_inputs(options: FineTuningOptions) -> None:
                 f"`{field.name}`={path}: is in `output_dir`, under a name of results, which would "
                 "replace it; move it or choose another `output_dir`"
             )
-
-
-@contextlib.contextmanager
-def _standard_output_for_predictions(options: FineTuningOptions) -> Iterator[None]:
-    if not (options.streams and options.predict_output == STANDARD_STREAM):
-        yield
-        return
-    with contextlib.redirect_stdout(sys.stderr):
-        yield

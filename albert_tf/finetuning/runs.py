@@ -14,11 +14,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_text
-from albert_tf.finetuning.finetuning_options import (
-    ENSEMBLE_FILE,
-    FOLD_ROWS_FILE,
-    FineTuningOptions,
-)
+from albert_tf.finetuning.finetuning_options import ENSEMBLE_FILE, FOLD_ROWS_FILE, FineTuningOptions
 from albert_tf.finetuning.run_comparison import (
     RunRecord,
     aligned,

@@ -187,8 +187,10 @@ class FineTuningRun:
             self._load_best_of_all()
         elif choice == "best" or (choice == "auto" and self.best.current() is not None):
             self.load_best()
+        elif self.options.do_train:  # the model has the newest
+            self.step = step_of(self.checkpoint)
         else:
-            self._load_newest()
+            self._load(self.options.output_dir)
 
     def _load(self, folder: str, path: str | None = None) -> None:
         self.checkpoint = restore_trained(self.engine, self.model, folder, path)
@@ -225,12 +227,6 @@ class FineTuningRun:
             checkpoints = self.engine.checkpoints_in(folder)
             listed = checkpoints.format.read_list(folder)
             yield from (path for path in checkpoints.all() if checkpoints.is_valid(path, listed))
-
-    def _load_newest(self) -> None:
-        if self.options.do_train:  # the model has its weights
-            self.step = step_of(self.checkpoint)
-        else:
-            self._load(self.options.output_dir)
 
     def load_best(self) -> None:
         """Load the checkpoint that is kept as the best."""
