@@ -62,6 +62,7 @@ class PreflightOptions(PretrainingOptions):
             do_train=True,
             do_eval=False,
             input_file=self.input_file or ("not read",),
+            output_dir=self.output_dir or "not written",
         )
         return PretrainingOptions(**{**values, **changes})
 
