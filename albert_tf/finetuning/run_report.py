@@ -31,7 +31,7 @@ from albert_tf.report.page import Page, render
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE
-from albert_tf.training.log import METRICS_FILE, Row, readable_rows
+from albert_tf.training.rows import METRICS_FILE, Row, readable_rows
 
 _COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 

@@ -6,7 +6,6 @@ default, and layer normalization and biases are neither decayed nor adapted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from keras import ops
 
 from albert_tf.errors import InputError
 from albert_tf.optimization import newton_schulz
+from albert_tf.optimization.patterns import checked_patterns, matches
 
 # Layer normalization and every bias, including `output_bias`.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
@@ -93,9 +93,9 @@ class AdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
-        self.undecayed = _patterns("exclude_from_weight_decay", exclude_from_weight_decay)
+        self.undecayed = checked_patterns("exclude_from_weight_decay", exclude_from_weight_decay)
         self.learning_rate_scales = tuple((str(p), float(s)) for p, s in learning_rate_scales)
-        _patterns("learning_rate_scales", [pattern for pattern, _ in self.learning_rate_scales])
+        checked_patterns("learning_rate_scales", [p for p, _ in self.learning_rate_scales])
 
     def build(self, variables):
         if self.built:
@@ -272,7 +272,7 @@ class Lamb(AdamW):
         )
         if exclude_from_layer_adaptation is None:
             exclude_from_layer_adaptation = exclude_from_weight_decay
-        self.exclude_from_layer_adaptation = _patterns(
+        self.exclude_from_layer_adaptation = checked_patterns(
             "exclude_from_layer_adaptation", exclude_from_layer_adaptation
         )
 
@@ -362,7 +362,7 @@ class Muon(AdamW):
             name=name,
             **kwargs,
         )
-        self.orthogonalized = _patterns("orthogonalized", orthogonalized)
+        self.orthogonalized = checked_patterns("orthogonalized", orthogonalized)
         self.orthogonalize_in = orthogonalize_in
 
     def _has_variance(self, variable):
@@ -392,20 +392,3 @@ def _dense(gradient, variable):
     if gradient is None:
         return zeros
     return ops.add(zeros, gradient) if hasattr(gradient, "indices") else gradient
-
-
-def _patterns(argument: str, patterns: str | Sequence[str]) -> tuple[str, ...]:
-    patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, TypeError) as error:
-            raise InputError(
-                f"`{argument}`={pattern}: must be regular expressions ({error})"
-            ) from None
-    return patterns
-
-
-def matches(patterns: Sequence[str], path: str) -> bool:
-    """Return whether any regular expression is found in `path`."""
-    return any(re.search(pattern, path) for pattern in patterns)

@@ -29,8 +29,9 @@ from albert_tf.interop.adjacent_files import (
 )
 from albert_tf.interop.file_names import BEST_FOLDER
 from albert_tf.logs import counted
-from albert_tf.training.log import EventWriter, Row, finite, read_rows, rounded
+from albert_tf.training.log import EventWriter
 from albert_tf.training.options import TrainingOptions
+from albert_tf.training.rows import Row, finite, read_rows, rounded
 
 _logger = logging.getLogger(__name__)
 

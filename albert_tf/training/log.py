@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import logging
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO
 
@@ -26,17 +25,8 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from albert_tf.errors import InputError, StorageUnavailable
-from albert_tf.files import (
-    exists,
-    is_remote,
-    make_folder,
-    parse_json,
-    read_bytes,
-    read_lines,
-    sync,
-    write_bytes,
-)
+from albert_tf.errors import StorageUnavailable
+from albert_tf.files import is_remote, make_folder, sync, write_bytes
 from albert_tf.logs import counted
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
@@ -45,10 +35,9 @@ from albert_tf.training.command_line import command_line, given_flags
 from albert_tf.training.health import Workload
 from albert_tf.training.options import TrainingOptions
 from albert_tf.training.plateau import PlateauWatch
+from albert_tf.training.rows import METRICS_FILE, finite, lines_up_to, parse_row, rounded
 
 _logger = logging.getLogger(__name__)
-
-METRICS_FILE = "metrics.jsonl"
 
 # Metrics that the progress line shows, the most important first.
 _FORMS = {
@@ -85,84 +74,6 @@ UPLOAD_SECONDS = 60.0
 
 # Two writers of one process may open a file in the same second.
 _numbers = itertools.count()
-
-_LARGEST = 1e100
-
-# A row of `evaluations.jsonl` or `metrics.jsonl`: a step, and the metrics of it.
-Row = dict[str, int | float]
-
-
-def parse_row(line: str, source: str) -> Row:
-    """Read a row.
-
-    Raises:
-        InputError: If the line is not JSON, contains something else than numbers, or has no step.
-    """
-    row = parse_json(line, source, dict[str, int | float])
-    if not isinstance(row.get("step"), int):
-        raise InputError(f"{source}: has no whole number as its step")
-    for name, value in row.items():
-        if _LARGEST < abs(value) < math.inf:
-            raise InputError(f"{source}: {name} is beyond {_LARGEST:g}")
-    return row
-
-
-def read_rows(path: str) -> list[Row]:
-    """Read a file of rows; errors as of `parse_row`."""
-    lines = enumerate(read_lines(path), start=1)
-    return [parse_row(line, f"{path}:{number}") for number, line in lines]
-
-
-def readable_rows(path: str, most: int | None = None) -> list[Row]:
-    """Read rows for a report, without damaged ones.
-
-    Args:
-        path: of a file that need not exist.
-        most: number of rows to read, evenly spaced and with the last one; None for all.
-    """
-    lines = [line for line in log_lines(path) if line] if exists(path) else []
-    rows: list[Row] = []
-    for line in thinned(lines, most or len(lines)):
-        with contextlib.suppress(InputError):
-            rows.append(parse_row(line, path))
-    return rows
-
-
-def thinned(values: Sequence, most: int) -> Sequence:
-    """Return at most so many of the values, evenly spaced and with the last one."""
-    stride = -(-len(values) // max(most, 1)) or 1
-    return values[::-1][::stride][::-1]
-
-
-def rounded(results: Mapping[str, float]) -> dict[str, float]:
-    """Return metrics rounded to the seven digits of a float32."""
-    return {name: float(f"{value:.7g}") for name, value in results.items()}
-
-
-def finite(values: Mapping[str, float]) -> dict[str, float]:
-    """Return those that are finite: JSON has no others."""
-    return {name: value for name, value in values.items() if math.isfinite(value)}
-
-
-def lines_up_to(folder: str, step: int) -> list[str]:
-    """Return the records of a training folder up to a step, as lines; empty without any."""
-    path = f"{folder}/{METRICS_FILE}"
-    if not exists(path):
-        return []
-    return [line for line in log_lines(path) if _step_of(line) <= step]
-
-
-def log_lines(path: str) -> list[str]:
-    """Return the lines of a log; a power cut may have left any bytes at its end."""
-    return read_bytes(path).decode(errors="replace").split("\n")
-
-
-def _step_of(line: str) -> float:
-    """Return the step of a row; infinite for what is none."""
-    try:
-        return parse_row(line, "")["step"]
-    except InputError:
-        return math.inf
 
 
 class TrainingLog:

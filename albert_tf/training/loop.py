@@ -22,8 +22,9 @@ from albert_tf.modeling.losses import means
 from albert_tf.progress import ThroughputLine
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload, memory
-from albert_tf.training.log import TrainingLog, lines_up_to, parse_row
+from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import TrainingOptions
+from albert_tf.training.rows import lines_up_to, parse_row
 from albert_tf.training.stopping import StopSignals
 
 _logger = logging.getLogger(__name__)

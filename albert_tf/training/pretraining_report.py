@@ -19,9 +19,9 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
-from albert_tf.training.log import METRICS_FILE, Row, readable_rows, thinned
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
+from albert_tf.training.rows import METRICS_FILE, Row, readable_rows, thinned
 
 REPORT_FILE = "report.html"
 

@@ -62,8 +62,9 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint
 from albert_tf.training.health import Workload
 from albert_tf.training.last_start import start_file, warn_of_changes
-from albert_tf.training.log import TrainingLog, read_rows
+from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.rows import read_rows
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from tests.support import workbooks

@@ -34,8 +34,8 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import EVALUATIONS_FILE
-from albert_tf.training.log import METRICS_FILE
 from albert_tf.training.pretraining import ORDER_FILE
+from albert_tf.training.rows import METRICS_FILE
 from albert_tf.training.run import DTYPE_FILE
 from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support.tiny import CONFIG

@@ -15,7 +15,8 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from albert_tf import files
 from albert_tf.training import log as training_log
 from albert_tf.training.health import Workload
-from albert_tf.training.log import AppendedFile, TrainingLog, lines_up_to, tag_of
+from albert_tf.training.log import AppendedFile, TrainingLog, tag_of
+from albert_tf.training.rows import lines_up_to
 from tests.conftest import ROOT
 from tests.support.bucket import error
 
