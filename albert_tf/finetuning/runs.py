@@ -31,6 +31,7 @@ from albert_tf.finetuning.task import ExampleSet, Fold, Outputs
 from albert_tf.finetuning.teacher import taught_set
 from albert_tf.interop.adjacent_files import EVALUATION_DATA_FILE, LABELS_FILE
 from albert_tf.report.sections import Section
+from albert_tf.training.loop import refuse_nan
 from albert_tf.training.run import training_folder, write_description, write_results
 
 logger = logging.getLogger(__name__)
@@ -248,6 +249,8 @@ def _shown(value: Any) -> str:
 def _write_mean(options: FineTuningOptions, members: Sequence[Run]) -> None:
     def predict(run: Run, model: FineTuningRun) -> tuple[dict[str, Any], list[Outputs]]:
         outputs = [*model.evaluation.outputs]
+        for each in outputs:
+            refuse_nan(each, f"`ensemble`={run.options.output_dir}")
         outputs += map(model.outputs_of, run.context.of_split("predict"))
         row = {"model": run.options.output_dir, "step": model.step}
         return row | dict(sorted(model.evaluation.results.items())), outputs

@@ -30,7 +30,7 @@ from albert_tf.interop.adjacent_files import (
 from albert_tf.interop.file_names import BEST_FOLDER, FROZEN_FILE
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
-from albert_tf.training.loop import predict
+from albert_tf.training.loop import has_nan, predict, refuse_nan
 from albert_tf.training.restoring import iter_checkpoints, restore_trained, step_of
 from albert_tf.training.run import train_model, unless_read_only, with_dtype, write_results
 
@@ -240,17 +240,28 @@ class FineTuningRun:
         logger.info("best checkpoint: step %d, %s %.4f", self.step, best.metric, best.value)
 
     def outputs_of(self, examples: ExampleSet) -> Outputs:
-        """Return what the model computes for all examples, in their order."""
+        """Return what the model computes for all examples, in their order.
+
+        Raises:
+            InputError: If predictions would be NaN.
+        """
         options = self.options
         size = options.eval_batch_size if examples.split == "eval" else options.predict_batch_size
-        return outputs_of(self.engine, self._predict_step, self.task, examples, size, self._pad)
+        step = self._predict_step
+        outputs = outputs_of(self.engine, step, self.task, examples, size, self._pad)
+        if examples.split == "predict":
+            refuse_nan(outputs, self.checkpoint)
+        return outputs
 
     def _evaluate(self) -> Scored:
         results: dict[str, float] = {}
         collapsed, all_outputs = None, []
         for examples in self.context.of_split("eval"):
             outputs = self.outputs_of(examples)
-            results |= self.task.score(examples, outputs)
+            scores = self.task.score(examples, outputs)
+            if has_nan(outputs):
+                scores, collapsed = dict.fromkeys(scores, math.nan), "its outputs are NaN"
+            results |= scores
             collapsed = collapsed or self.task.collapse(examples, outputs)
             all_outputs.append(outputs)
         return Scored(results, collapsed, all_outputs)
@@ -291,7 +302,8 @@ class FineTuningRun:
         if options.do_eval:
             self.write_results()
             evaluated = self.context.of_split("eval")
-            reported += zip(evaluated, self.evaluation.outputs, strict=True)
+            pairs = zip(evaluated, self.evaluation.outputs, strict=True)
+            reported += [(examples, each) for examples, each in pairs if not has_nan(each)]
         if options.streams:
             predict_stream(options, self._predict_lines)
         elif options.do_predict:

@@ -29,6 +29,7 @@ from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
 from albert_tf.interop.huggingface import WEIGHTS
 from albert_tf.logs import counted
 from albert_tf.task_kinds import task_kinds
+from albert_tf.training.loop import refuse_nan
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +119,7 @@ class Teacher:
         step = engine.create_prediction_step(model.model, task.outputs)
         size, pad = options.predict_batch_size, engine.devices.is_tpu
         outputs = outputs_of(engine, step, task, encoded, size, pad)
+        refuse_nan(outputs, f"`teacher`={self._options.teacher}")
         with arguments_renamed(name="teacher"):
             values = task.log_probabilities(encoded, outputs)
         if order:

@@ -21,7 +21,7 @@ from albert_tf.interop.loading import load_weights
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.text_models.presets import Preset, open_preset
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.training.loop import predict
+from albert_tf.training.loop import predict, refuse_nan
 
 Self = TypeVar("Self", bound="TextModel")
 
@@ -121,6 +121,9 @@ class TextModel(abc.ABC):
         Returns:
             The outputs by name, `[examples, ...]`. Where their other axes differ from batch to
             batch, they are padded with `albert_tf.training.loop.OUTPUT_PADDING`.
+
+        Raises:
+            InputError: If an output is NaN.
         """
         check_whole_number("batch_size", batch_size, 1)
         length = max_seq_length or self.model.config.max_position_embeddings
@@ -128,7 +131,9 @@ class TextModel(abc.ABC):
         stream = MemoryStream(
             features, length, min(size, batch_size), pad_to_max_length=self._engine.devices.is_tpu
         )
-        return predict(self._engine, self._prediction_step(tuple(outputs)), stream)
+        predicted = predict(self._engine, self._prediction_step(tuple(outputs)), stream)
+        refuse_nan(predicted, "the model")
+        return predicted
 
     @functools.cached_property
     def _engine(self) -> Engine:

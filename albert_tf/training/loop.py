@@ -8,6 +8,7 @@ import itertools
 import logging
 import math
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -255,7 +256,8 @@ def evaluate(
 
     Returns:
         The mean of every quantity, and the total weight of each part as `PART_weight`; and the
-        objective's `predictions` of the first batch.
+        objective's `predictions` of the first batch. If a loss is not finite, all means
+        are NaN: what a model that has diverged seems to predict is no prediction.
 
     Raises:
         InputError: If the data cannot be read, or there is none.
@@ -277,7 +279,10 @@ def evaluate(
     if not weights:
         raise InputError("no example to evaluate on")
     totals = {f"{part}_weight": total for part, total in weights.items()}
-    return {**means(sums, weights), **totals}, shown or {}
+    results = means(sums, weights)
+    if not all(map(math.isfinite, sums.values())):
+        results = dict.fromkeys(results, math.nan)
+    return {**results, **totals}, shown or {}
 
 
 def predict(
@@ -313,6 +318,18 @@ def predict(
                 progress.update(len(numbers))
     order = np.argsort(np.concatenate(numbers))
     return {name: _joined(parts)[order] for name, parts in outputs.items()}
+
+
+def has_nan(outputs: Mapping[str, np.ndarray]) -> bool:
+    """Return whether an output is NaN, as those of a model whose training has diverged are."""
+    floats = [each for each in outputs.values() if np.issubdtype(each.dtype, np.floating)]
+    return any(np.isnan(each).any() for each in floats)
+
+
+def refuse_nan(outputs: Mapping[str, np.ndarray], model: str) -> None:
+    """Raise InputError if an output of the model with this name is NaN."""
+    if has_nan(outputs):
+        raise InputError(f"{model}: its outputs are NaN; its training has diverged")
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import single_run as single
 from albert_tf.finetuning.run import fine_tune
@@ -253,6 +254,32 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     alone = dataclasses.replace(alone, train_step=options.train_step, pad_to_max_length=True)
     fine_tune(alone, ClassificationTask)
     assert results_of(tmp_path / "alone") == results_of(folder / names[-1])
+
+
+def test_what_has_diverged_is_never_the_best(files, tmp_path, caplog):
+    # Outputs that are NaN stand for the first class, which half of these rows have.
+    rows = "".join(f"{word}\t{label}\n" for word, label in (("cat", "animal"), ("saw", "tool")) * 8)
+    for name in ("train", "eval"):
+        (tmp_path / f"{name}.tsv").write_text("text\tlabel\n" + rows)
+    tables = {f"{name}_file": str(tmp_path / f"{name}.tsv") for name in ("train", "eval")}
+    tables |= {"train_step": 4, "warmup_step": 1, "eval_every_steps": 2, "do_predict": True}
+    options = options_of(files, tmp_path / "out", learning_rates=("1e9", "1e-9"), **tables)
+    fine_tune(options, ClassificationTask)
+    best = json.loads((tmp_path / "out" / "seeds.json").read_text())["best"]
+    bad = tmp_path / "out" / "learning_rate-1e+09"
+    assert best == "learning_rate-1e-09"
+    assert np.isfinite(np.loadtxt(tmp_path / "out" / "test_results.tsv")).all()
+    assert "this run has collapsed: its outputs are NaN" in caplog.text
+    assert not list(bad.glob("best/model.ckpt-*"))
+    assert np.isnan(results_of(bad)["eval_accuracy"])
+    with pytest.raises(InputError, match=r"model.ckpt-4: its outputs are NaN; its training has"):
+        fine_tune(predicting(bad, files), ClassificationTask)
+    ensemble = (str(tmp_path / "out" / best), str(bad))
+    both = predicting(tmp_path / "both", files, do_eval=True, ensemble=ensemble)
+    with pytest.raises(InputError, match=r"^`ensemble`=.*rate-1e\+09: its outputs are NaN"):
+        fine_tune(both, ClassificationTask)
+    with pytest.raises(InputError, match="its outputs are NaN"):
+        albert_tf.TextClassifier.from_preset(bad).predict(["cat"])
 
 
 @pytest.mark.slow

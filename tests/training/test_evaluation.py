@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import math
 import os
 import types
 
@@ -21,6 +22,7 @@ from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training import pretraining, run
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
 
 ENGINE = TensorFlowEngine(TensorFlowDevices())
@@ -182,6 +184,21 @@ def test_what_is_not_finite_is_left_out(tmp_path):
         PeriodicEvaluation(ENGINE.workers, lambda: results, 1, str(tmp_path)).run(step)
     events = EventAccumulator(str(tmp_path / "eval")).Reload()
     assert [event.step for event in events.Tensors("quality/accuracy")] == [2]
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_model_that_has_diverged_predicts_nothing(loss):
+    batches = [(0.5, 1.0), (loss, 1.0)]
+    engine = types.SimpleNamespace(iterate=lambda stream: batches, workers=ENGINE.workers)
+    stream = types.SimpleNamespace(batches=lambda part: batches)
+
+    def step(batch):
+        return {"order_loss": batch[0], "order_accuracy": batch[1]}, {"order": 1.0}, {}
+
+    results, _ = evaluate(engine, step, stream, max_steps=2)
+    assert math.isnan(results["order_accuracy"])
+    assert results["order_weight"] == 2
+    assert evaluate(engine, step, stream, max_steps=1)[0]["order_accuracy"] == 1
 
 
 @pytest.mark.parametrize(
