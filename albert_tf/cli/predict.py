@@ -90,21 +90,29 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
     shows_progress = not is_stream and options.input_file is not None
     with row_writer(options.output_file) as writer:
         no_error = {"error": ""} if is_stream and writer.has_columns else {}
-        for rows in read_chunks(options, PREDICTION_TASKS[task]):
+
+        def answered(rows: list[InputRow]) -> list[dict[str, Any]]:
             good = [row for row in rows if row.error is None]
-            columns = columns_of(good, PREDICTION_TASKS[task], options)
             try:
+                columns = columns_of(good, PREDICTION_TASKS[task], options)
                 results = iter(predict(columns) if good else [])
-            except InputError as error:
-                raise error_of_row(error, good) from None
-            writer.write(
-                [
+                return [
                     {"error": row.error}
                     if row.error
                     else _joined(row, rounded(next(results)) | no_error)
                     for row in rows
                 ]
-            )
+            except InputError as error:
+                named = error_of_row(error, good)
+                if is_stream and len(rows) > 1:  # which row it is, each alone shows
+                    return [answer for row in rows for answer in answered([row])]
+                # That of a flag would be the error of every row.
+                if is_stream and str(named).startswith(rows[0].location):
+                    return [{"error": str(named)}]
+                raise named from None
+
+        for rows in read_chunks(options, PREDICTION_TASKS[task]):
+            writer.write(answered(rows))
             count += len(rows)
             if shows_progress:
                 rate = count / (time.monotonic() - start)

@@ -35,8 +35,8 @@ _TYPES = {str: "a text", int: "a whole number", list: "a list of texts"}
 # Values of a row that every model reads.
 _EXAMPLES: dict[type, Any] = {str: "a [MASK]", int: 0, list: ["a", "b"]}
 
-# How text models name an item of an argument.
-_ITEM = re.compile(r"`\w+`\[(\d+)\]")
+# How text models name an argument, or an item of it; the value of a flag follows its name.
+_ITEM = re.compile(r"`\w+`(?:\[(\d+)\])?(?=: )")
 
 
 class InputRow(NamedTuple):
@@ -198,5 +198,8 @@ def _checked(row: InputRow, column: str, type_: type) -> Any:
 
 def error_of_row(error: InputError, rows: list[InputRow]) -> InputError:
     """Return the error of a text model (`texts`[3]: ...) under the place of the row."""
-    message = _ITEM.sub(lambda found: rows[int(found[1])].location, str(error))
+    message = str(error)
+    found = _ITEM.match(message)
+    if found and (found[1] or len(rows) == 1):
+        message = rows[int(found[1] or 0)].location + message[found.end() :]
     return InputError(message)

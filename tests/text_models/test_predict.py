@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -229,6 +230,13 @@ def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
+def predict_stream(monkeypatch, path: pathlib.Path, content: bytes, **flags) -> None:
+    path.write_bytes(content)
+    with path.open() as stdin, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        run(PredictOptions(input_file="-", **flags))
+
+
 @pytest.mark.parametrize(
     ("ending", "content"),
     [
@@ -242,12 +250,9 @@ def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd
 def test_a_bad_line_of_standard_input_is_the_error_of_its_row(
     models, tmp_path, monkeypatch, capfd, ending, content
 ):
-    (tmp_path / "in").write_bytes(content)
     output = tmp_path / f"out{ending}"
-    with (tmp_path / "in").open() as stdin, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdin", stdin)
-        predict(models / "encoder", input_file="-", batch_size=2,
-                output_file=str(output) if ending else "-")  # fmt: skip
+    predict_stream(monkeypatch, tmp_path / "in", content, model=str(models / "encoder"),
+                   batch_size=2, output_file=str(output) if ending else "-")  # fmt: skip
     if ending == ".parquet":
         rows = parquet.read_table(output).to_pylist()
     elif ending == ".tsv":
@@ -264,6 +269,57 @@ def test_a_bad_line_of_standard_input_is_the_error_of_its_row(
         None if text else f"standard input, line {number}: not UTF-8 (byte 0x{line[-1]:02x})"
         for number, (line, text) in enumerate(zip(lines, texts, strict=True), 1)
     ]
+
+
+_PAIRS = (classification, {"pairs": True})
+_SINGLE = (classification, {"pairs": False})
+_CHOICES = (multiple_choice, {"task_name": "json"})
+
+
+def _choice(*options: str, **more: str) -> str:
+    return json.dumps({"question": "q", "context": "c", "options": options, **more})
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    ("export", "lines", "errors"),
+    [
+        (_CHOICES, [_choice("a", "b"), _choice(), _choice("b", "c"), _choice("a")],
+         {1: "0 choices; a question must have 2", 3: "1 choices; a question must have 2"}),
+        (_CHOICES, [_choice("a", "b", prediction="c"), _choice("d", "e")],
+         {0: "column 'prediction' has the name of a result; rename it"}),
+        (_PAIRS, ["a\tb", "alone", "c\td"], {1: "the model reads pairs of texts, not single"}),
+        (_PAIRS, ["alone"], {0: "the model reads pairs of texts, not single texts"}),
+        (_SINGLE, ["a\tb", "single"], {0: "the model reads single texts, not pairs of texts"}),
+        (None, ["a [MASK] b.", "no mask", f"[MASK] {'a ' * 99}", "[MASK]"],
+         {1: "contains no [MASK]", 2: "102 tokens; the model reads at most"}),
+    ],
+)  # fmt: skip
+def test_what_a_model_refuses_is_the_error_of_its_line(
+    models, tmp_path, monkeypatch, export, lines, errors, ending
+):
+    if export:
+        module, settings = export
+        task = "choose" if module is multiple_choice else "classify"
+        predictor = functools.partial(module.predict_exported, FakeExport(**settings))
+        monkeypatch.setattr(command, "_predictor", lambda options: (task, predictor))
+    output = tmp_path / f"out{ending}"
+    predict_stream(monkeypatch, tmp_path / "in", "\n".join(lines).encode(),
+                   model=str(models / "pretraining"), output_file=str(output))  # fmt: skip
+    is_table = ending == ".parquet"
+    rows = parquet.read_table(output).to_pylist() if is_table else json_lines(output.read_text())
+    assert len(rows) == len(lines)
+    for number, row in enumerate(rows):
+        assert bool(row.get("error")) == (number in errors)
+        assert bool(row.get("prediction")) == (number not in errors)
+        if number in errors:
+            assert row["error"].startswith(f"standard input, line {number + 1}: {errors[number]}")
+
+
+def test_a_flag_that_is_invalid_for_every_line_ends_a_stream(models, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"^`targets`\[0\]='a b': must be one token"):
+        predict_stream(monkeypatch, tmp_path / "in", b"[MASK]\n[MASK]", targets=("a b",),
+                       model=str(models / "pretraining"))  # fmt: skip
 
 
 @pytest.mark.integration
