@@ -24,20 +24,16 @@ def readable(
     """Return the files that can be read; add the others to `bad_files`, with a warning.
 
     Raises:
-        InputError: If there are others, unless they are to be skipped and some can be read.
+        InputError: If there are others, unless they are to be skipped.
     """
     good = []
-    error = None
     for path in paths:
         try:
             check(path)
             good.append(path)
         except InputError as bad:
-            error = bad
             if not skip_bad_files:
                 raise
             bad_files.append(path)
             logger.warning("left out: %s", bad)
-    if error and not good:
-        raise error
     return good

@@ -158,7 +158,7 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
     """
     if counts["examples"]:
         return
-    inputs = ", ".join(plan.paths)
+    inputs = ", ".join(plan.options.input_file)
     if not counts["tokens"]:
         skipped = counts["skipped_lines"]
         lines = f" (skipped {counted(skipped, 'line')} of more than a megabyte)" if skipped else ""

@@ -134,14 +134,13 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     with work:
         with work.kept_after_error():
             sentences = sample_sentences(paths, size, seed, options, work)
-            _train(options, paths, sentences, outputs, work)
+            _train(options, sentences, outputs, work)
         work.remove()
     return outputs[0]
 
 
 def _train(
     options: VocabularyOptions,
-    paths: list[str],
     sentences: list[str],
     outputs: list[str],
     work: WorkFolder,
@@ -156,7 +155,7 @@ def _train(
         sentences[number] = vocabulary_type.prepare(sentence, normalization)
     sentences = [sentence for sentence in sentences if sentence]
     if not sentences:
-        raise InputError(f"`input_file`: no text in {', '.join(paths)}")
+        raise InputError(f"`input_file`: no text in {', '.join(options.input_file)}")
     megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
     logger.info("training on %s, %.1f MB", counted(len(sentences), "sentence"), megabytes)
     contents = vocabulary_type.train(

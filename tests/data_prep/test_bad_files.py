@@ -73,8 +73,13 @@ def test_a_bad_file_is_refused_early_or_left_out(tmp_path, monkeypatch, caplog, 
     assert str(tmp_path / f"z.{ending}") in caplog.text
     assert _SENTENCE in (tmp_path / "out" / "out.txt").read_text()
     os.remove(tmp_path / f"a.{ending}")
-    with pytest.raises(InputError, match=message):  # no other file is left
-        extraction.extract(dataclasses.replace(options, skip_bad_files=True))
+    for sources in (options.source, options.source[::-1]):  # one of which no file is left
+        options = dataclasses.replace(options, skip_bad_files=True, source=sources)
+        summary = extraction.extract(options)
+        assert summary["left_out"]["files that cannot be read"] == 1
+        assert "comes first" in (tmp_path / "out" / "out.txt").read_text()
+    with pytest.raises(InputError, match="^`source`: no text found in .*1 files that cannot be"):
+        extraction.extract(dataclasses.replace(options, source=options.source[:1]))
 
 
 @pytest.mark.integration
@@ -92,6 +97,10 @@ def test_records_and_vocabularies(options, corpus, tmp_path):
     assert manifest["sha256"] == whole["sha256"]
     train_vocabulary(dataclasses.replace(vocabulary, skip_bad_files=True))
     assert (tmp_path / "v" / "v.model").exists()
+    bad = {"input_file": (str(tmp_path / "z.txt"),), "skip_bad_files": True}
+    for make, settings in ((create_pretraining_data, both), (train_vocabulary, vocabulary)):
+        with pytest.raises(InputError, match=r"^`input_file`: no text in .*z\.txt$"):
+            make(dataclasses.replace(settings, **bad))
 
 
 def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch):
