@@ -78,7 +78,7 @@ class Health:
     Args:
         objective: what is minimized.
         max_nonfinite_steps: number of skipped steps in a row that ends the run.
-        advice: what to try after a run that has failed or diverged.
+        advice: what to try after a run that has failed or diverged, a noun.
     """
 
     def __init__(self, objective: Objective, max_nonfinite_steps: int, advice: str):
@@ -154,7 +154,7 @@ class Health:
             self._skipped = (
                 f"the updates of steps {step - self._in_a_row + 1} to {step} were skipped, since "
                 f"loss or gradient norm was not finite (now {loss:.4g} and {norm:.4g}; "
-                f"{self._before}; parameter norm {parameter_norm:.4g}). {self._advice}"
+                f"{self._before}; parameter norm {parameter_norm:.4g})"
             )
             if self._in_a_row >= self._limit and not self._failure:
                 self._failure = f"`max_nonfinite_steps`={self._limit}: {self._skipped}"
@@ -180,17 +180,20 @@ class Health:
         self._has_warned = True
         return (
             f"the loss has diverged to {self._loss:.4g} at step {step}, from "
-            f"{self._first_loss:.4g} at first. {self._advice}, from {good or 'scratch'}"
+            f"{self._first_loss:.4g} at first. {self._advised(good)}"
         )
 
     def ending(self, good: str | None) -> str | None:
         """Return a line for the end if the last updates were skipped; `good` as for `warning`."""
-        return f"{self._skipped}, from {good or 'scratch'}" if self._in_a_row else None
+        return f"{self._skipped}. {self._advised(good)}" if self._in_a_row else None
 
     def check(self, good: str | None = None) -> None:
         """Raise InputError when too many steps in a row were skipped; `good` as for `warning`."""
         if self._failure:
-            raise InputError(f"{self._failure}, from {good or 'scratch'}")
+            raise InputError(f"{self._failure}. {self._advised(good)}")
+
+    def _advised(self, good: str | None) -> str:
+        return f"Start from {good or 'scratch (another `output_dir`)'} with {self._advice}"
 
 
 def memory(device_peak: int | None = None) -> dict[str, float]:
@@ -290,4 +293,4 @@ def what_to_try(options: TrainingOptions) -> str:
     tries = [lower, "a longer warm-up"]
     if options.dtype != "float32":
         tries.append("`dtype`=float32")
-    return f"Try {', '.join(tries)}"
+    return ", or ".join(tries)

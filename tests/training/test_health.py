@@ -209,7 +209,7 @@ def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
             save_checkpoints_steps=save_every or len(scales),
             iterations_per_loop=per_loop,
         ),
-        Health(step.objective, limit, "Try something else"),
+        Health(step.objective, limit, "something else"),
         Workload(4, 16, 1e6, 1e12),
     )
     return step
@@ -234,7 +234,7 @@ def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     assert message.startswith("`max_nonfinite_steps`=4: the updates of steps 4 to 7 were skipped")
     assert "now nan and nan; at step 3 they were " in message
     assert "parameter norm " in message
-    assert message.endswith("Try something else, from scratch")
+    assert message.endswith("). Start from scratch (another `output_dir`) with something else")
     assert not list(tmp_path.glob("model.ckpt-*")), "nothing is saved after it"
     # The steps before, and those that ended it, are on record.
     assert sum(row["nonfinite_steps"] for row in records(tmp_path)) == 5
@@ -249,23 +249,24 @@ def test_a_run_that_diverges_keeps_the_checkpoint_from_before(tmp_path, caplog):
     with pytest.raises(InputError) as error:
         run(tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
     good = f"{tmp_path}/model.ckpt-2"
-    assert str(error.value).endswith(f"Try something else, from {good}")
+    assert str(error.value).endswith(f"). Start from {good} with something else")
     assert steps() == [2, 14]
     (warning,) = (each.message for each in caplog.records if "diverged" in each.message)
-    form = r"the loss has diverged to \S+ at step 4, from \S+ at first. Try something else, from "
-    assert re.fullmatch(form + re.escape(good), warning)
+    form = r"the loss has diverged to \S+ at step 4, from \S+ at first. Start from "
+    form += re.escape(good) + " with something else"
+    assert re.fullmatch(form, warning)
     for _ in range(2):  # from a checkpoint that is not good
         caplog.clear()
-        with pytest.raises(InputError, match=f"steps 12 to 15 .*, from {re.escape(good)}$"):
+        with pytest.raises(InputError, match=f"steps 12 to 15 .* from {re.escape(good)} with"):
             run(tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
         assert steps() == [2, 14]
     longer = [*scales, *[1e4] * 6]
     run(tmp_path, longer, limit=5, save_every=2, per_loop=2, keep=1)
-    assert re.fullmatch(form.replace("step 4", "step 16") + re.escape(good), caplog.messages[-1])
+    assert re.fullmatch(form.replace("step 4", "step 16"), caplog.messages[-1])
     assert steps() == [2, 21]
     run(tmp_path, [*longer, np.nan, np.nan], limit=5, save_every=2, per_loop=2, keep=1)
     assert caplog.messages[-1].startswith("the updates of steps 22 to 23 were skipped, since ")
-    assert caplog.messages[-1].endswith(f"from {good}")
+    assert caplog.messages[-1].endswith(f"). Start from {good} with something else")
     assert steps() == [2, 23]
     run(tmp_path, [*longer, 1, 1, 1, 1], limit=5, save_every=2, per_loop=2, keep=1)
     assert steps() == [25], "a good one replaces all"
