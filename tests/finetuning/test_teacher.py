@@ -47,12 +47,14 @@ class FakeModel:
         taught_labels=lambda: ["Tool", "animal"],
         outputs=("scores",),
         encode=lambda split, examples: [len(each.text.split()) / 10 for each in examples],
-        log_probabilities=lambda examples, scores: [*log_softmax(scores, axis=-1)[:, None]],
+        log_probabilities=lambda examples, outputs: [
+            *log_softmax(outputs["scores"], axis=-1)[:, None]
+        ],
     )
 
 
 def fake_outputs(engine, step, task, examples, batch_size, pad):
-    return np.stack([examples.features, np.zeros(len(examples.features))], axis=1)
+    return {"scores": np.stack([examples.features, np.zeros(len(examples.features))], axis=1)}
 
 
 @pytest.fixture
