@@ -260,7 +260,7 @@ def test_parts_are_known_by_name():
 
 # Parts and the ways that are at least there.
 QUICK = {
-    "text_to_records": {"one thread", "1 process", "2 processes"},
+    "text_to_records": {"tokenize", "1 process", "2 processes"},
 }
 SLOW = {
     "pretraining_step": {OURS},
