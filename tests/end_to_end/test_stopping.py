@@ -123,6 +123,7 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
     }
 
 
+@pytest.mark.slow
 def test_a_run_says_on_what_it_resumes(project, tmp_path, caplog):
     folder, moved = tmp_path / "out", tmp_path / "moved"
     options = options_of(project, folder, num_train_steps=4, num_warmup_steps=1)

@@ -107,6 +107,7 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     ) in said
 
 
+@pytest.mark.slow
 def test_results_are_of_the_step_that_was_restored(trained, files, tmp_path, caplog):
     folder = shutil.copytree(trained, tmp_path / "out")
     damaged = folder / "model.ckpt-30.data-00000-of-00001"
@@ -256,6 +257,7 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     assert results_of(tmp_path / "alone") == results_of(folder / names[-1])
 
 
+@pytest.mark.slow
 def test_what_has_diverged_is_never_the_best(files, tmp_path, caplog):
     # Outputs that are NaN stand for the first class, which half of these rows have.
     rows = "".join(f"{word}\t{label}\n" for word, label in (("cat", "animal"), ("saw", "tool")) * 8)

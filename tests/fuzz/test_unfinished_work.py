@@ -52,7 +52,7 @@ def apply(folder: pathlib.Path, changes: list[tuple[float, Damage]]) -> None:
 @pytest.mark.parametrize(
     ("module", "killed_in"),
     [
-        (local_runner, "_make_part"),
+        pytest.param(local_runner, "_make_part", marks=pytest.mark.slow),
         (local_runner, "_make_shard"),
         (pretraining_data, "write_manifest"),
     ],

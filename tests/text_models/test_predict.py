@@ -116,7 +116,7 @@ def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monk
     np.testing.assert_allclose(rows["vector"], encoder.encode(TEXTS, normalize=True), atol=1e-6)
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_tables_without_rows_have_the_columns_of_others(models, table, tmp_path, capsys):
     def columns(model: str, path: pathlib.Path, ending: str) -> list[str]:
         output = tmp_path / f"out{ending}"

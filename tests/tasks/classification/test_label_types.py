@@ -130,7 +130,7 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     ]
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "labels"), [("multi_label", [5, "b"]), ("regression", None)])
 def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
     weights = write_weights(tmp_path)

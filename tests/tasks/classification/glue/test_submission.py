@@ -35,7 +35,7 @@ def options(tmp_path):
     return SubmissionOptions(output_dirs=(f"{tmp_path}/*",), submission_file=f"{tmp_path}/glue.zip")
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_as_a_command(tmp_path):
     write(tmp_path / "wnli", "WNLI.tsv", submission.SUBMISSION_ROWS["WNLI.tsv"])
     words = ("-m", "albert_tf.tasks.classification.glue.submission", f"--output_dirs={tmp_path}/*")
