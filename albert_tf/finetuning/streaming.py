@@ -71,13 +71,15 @@ def available_batches(stream: TextIO, size: int, errors: str = "strict") -> Iter
         InputError: If `errors` is "strict" and there are such bytes; after the lines before them.
     """
     lines: queue.Queue = queue.Queue(maxsize=16 * size)
+    descriptor = os.dup(stream.fileno())  # the caller may close its own while the thread reads
 
     def read() -> None:
         try:
-            for line in _lines(stream.fileno(), errors):
+            for line in _lines(descriptor, errors):
                 lines.put(line)
         except InputError as error:
             lines.put(error)
+        os.close(descriptor)
         lines.put(_END)
 
     # Only another thread can wait for input while this one learns whether there is more.
