@@ -25,7 +25,7 @@ from albert_tf.files import parse_json, to_json
 from albert_tf.hardware.peaks import tpu_chips
 from albert_tf.options import define_flags
 
-# Seconds in which the others must come, to be told.
+# Seconds in which the others must come to learn of an error.
 PATIENCE = 120
 
 # Set when this process meets the others: from then on, they learn of its errors by themselves.

@@ -121,8 +121,8 @@ class AdjacentFiles:
 
     def vocabulary_digests(self) -> set[str]:
         """Return the SHA-256 of every vocabulary that the weights are known to be for."""
-        beside = {sha256_of(self.vocabulary)} if self.vocabulary else set()
-        return beside | set(vocabularies(self.data))
+        adjacent = {sha256_of(self.vocabulary)} if self.vocabulary else set()
+        return adjacent | set(vocabularies(self.data))
 
     def target(self, kind: TaskKind, outputs: int) -> str | None:
         """Return what outputs mean, a key of `kind.problem_types`; None for its default."""
