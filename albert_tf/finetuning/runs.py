@@ -149,7 +149,7 @@ def cross_validate(options: FineTuningOptions, context: RunContext, folds: Seque
     def evaluate(run: Run, model: FineTuningRun) -> Scored:
         model.write_results()
         for outputs in model.evaluation.outputs:
-            refuse_nan(outputs, model.checkpoint)
+            refuse_nan(outputs, run.options.output_dir)
         return model.evaluation
 
     scored = in_turn(runs, "fold {} of {}:", evaluate)
