@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -36,12 +37,12 @@ def work(item):
         Connection._send = send_part
         return bytes(1 << 20)
     time.sleep({seconds})
-    return os.getpid()
+    return bytes(1 << 20) if "{do}" == "write much" else os.getpid()
 
 if __name__ == "__main__":
     with parallel.Workers(2) as workers:
         for pid in workers.map(work, range(100)):
-            print(pid, flush=True)
+            print(pid if "{do}" != "write much" else len(pid), flush=True)
 """
 
 _shared = ""
@@ -124,6 +125,24 @@ def test_ctrl_c_while_workers_load_is_only_reported_by_their_parent(tmp_path):
     errors = process.communicate(timeout=60)[1]
     assert errors.count("Traceback") == 1, errors
     assert errors.endswith("albert_tf.errors.Stopped: stopped\n"), errors
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(5, marks=pytest.mark.slow), pytest.param(500, marks=pytest.mark.manual)]
+)
+def test_ctrl_c_at_any_moment_is_no_hang(tmp_path, count):
+    chance = random.Random(0)
+    for _ in range(count):
+        process = start(tmp_path, "write much", 0.001)
+        process.stdout.readline()
+        time.sleep(chance.uniform(0, 0.3))
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            errors = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+        assert process.returncode in (0, 1)
+        assert process.returncode == 0 or errors.endswith("albert_tf.errors.Stopped: stopped\n")
 
 
 def is_running(pid: int) -> bool:
