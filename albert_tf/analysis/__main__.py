@@ -24,12 +24,13 @@ from albert_tf.analysis.analysis_options import (
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import, restart_in_utf8
-from albert_tf.files import make_folder
+from albert_tf.files import make_folder, to_json, write_text
 from albert_tf.flag_help import version_line
 from albert_tf.options import command
 from albert_tf.terminal import ending_quietly, program_name
 
-# Name of a module of this package with a function `run(options)` -> its flags, and its purpose.
+# Name of a module of this package -> its flags, and its purpose. Its function `run(options)` prints
+# tables, and returns the files of the output, if there is one: name -> text, or value of JSON.
 ANALYSES: dict[str, tuple[type[OutputOptions], str]] = {
     "layers": (LayersOptions, "how far each layer moves the tokens (figure 1 of the paper)"),
     "attention": (AttentionOptions, "attention maps of all layers and heads"),
@@ -38,7 +39,7 @@ ANALYSES: dict[str, tuple[type[OutputOptions], str]] = {
 
 
 def run_analysis(name: str, options: OutputOptions) -> None:
-    """Run an analysis, and load a framework only if it reads weights.
+    """Run an analysis and write its files; load a framework only if it reads weights.
 
     Args:
         name: a key of `ANALYSES`.
@@ -55,7 +56,14 @@ def run_analysis(name: str, options: OutputOptions) -> None:
         if isinstance(options, ModelOptions):
             load_keras()
         module = importlib.import_module(f"albert_tf.analysis.{name}")
-    module.run(options)
+    written = module.run(options)
+    for file, content in written.items():
+        text = content
+        if not isinstance(content, str):  # of which small changes are readable, line by line
+            text = to_json(content, indent=1, ensure_ascii=False) + "\n"
+        write_text(os.path.join(options.output_dir or "", file), text)
+    if written:
+        print(f"wrote {', '.join(written)} to {options.output_dir}")
 
 
 @ending_quietly()

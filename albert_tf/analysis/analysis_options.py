@@ -13,8 +13,6 @@ from albert_tf.files import exists
 from albert_tf.options import WithPaths, check_limits, option
 from albert_tf.tokenizers.packing import MIN_LENGTH
 
-FORMATS = ("svg", "png")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OutputOptions(WithPaths):
@@ -23,14 +21,10 @@ class OutputOptions(WithPaths):
     output_dir: str | None = option(
         None, "Folder for the files of the analysis; without it, only tables are printed."
     )
-    formats: tuple[str, ...] = option(("svg",), "Formats of pictures: svg, png, or svg,png.")
 
     def __post_init__(self):
         super().__post_init__()
         check_limits(self)
-        for name in self.formats:
-            if name not in FORMATS:
-                raise InputError(f"`formats`={name}: must be of {', '.join(FORMATS)}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,15 @@ The page of all maps is one HTML file with its data and its script inside.
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from albert_tf.analysis.analysis_options import AttentionOptions
 from albert_tf.analysis.models import create_encoder, open_model
-from albert_tf.analysis.pictures import write_json
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
 from albert_tf.logs import counted
 from albert_tf.report.page import html_template
 from albert_tf.report.sections import Shade, text_table
@@ -111,8 +108,8 @@ def uniform_statistics(maps: AttentionMaps) -> dict[str, float]:
     return {name: values.item() for name, values in attention_statistics(uniform).items()}
 
 
-def run(options: AttentionOptions) -> None:
-    """Print the statistics, and write `attention.json` and the page `attention.html`.
+def run(options: AttentionOptions) -> dict[str, Any]:
+    """Print the statistics, and return `attention.json` and the page `attention.html`.
 
     Raises:
         InputError: If a flag, the model or the text is invalid.
@@ -138,18 +135,16 @@ def run(options: AttentionOptions) -> None:
         )
     if options.output_dir is None:
         print("--output_dir=FOLDER writes a page with all maps")
-        return
+        return {}
     values = {name: statistics[name].tolist() for name in STATISTICS}
     content = {"model": options.model, "tokens": maps.tokens, "layers": layers, "heads": heads}
-    write_json(options.output_dir, "attention.json", {**content, "statistics": values})
     tables = {
         f"{STATISTICS[name]}; {uniform[name]:.3f} if uniform": statistics[name]
         for name in STATISTICS
     }
     notes = [_note(value, len(maps.tokens)) for value in spread.flat]
     page = attention_page(options.model, maps.tokens, maps.weights, tables, notes)
-    write_text(os.path.join(options.output_dir, "attention.html"), page)
-    print(f"wrote attention.json, attention.html to {options.output_dir}")
+    return {"attention.json": {**content, "statistics": values}, "attention.html": page}
 
 
 def _note(spread: float, tokens: int) -> str:

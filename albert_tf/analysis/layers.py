@@ -11,11 +11,10 @@ from matplotlib.ticker import MaxNLocator
 
 from albert_tf.analysis.analysis_options import LayersOptions, labeled_models
 from albert_tf.analysis.models import create_encoder, open_model
-from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
 from albert_tf.progress import ProgressLine
-from albert_tf.report.charts import COLORS
+from albert_tf.report.charts import COLORS, adaptive, styled_figure, svg_text
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
@@ -122,8 +121,8 @@ def read_texts(options: LayersOptions) -> list[str]:
     return texts
 
 
-def run(options: LayersOptions) -> None:
-    """Print the distances of all models, and write `layers.json` and the picture.
+def run(options: LayersOptions) -> dict[str, Any]:
+    """Print the distances of all models, and return `layers.json` and the picture.
 
     Raises:
         InputError: If a flag, a model or a text is invalid.
@@ -141,21 +140,20 @@ def run(options: LayersOptions) -> None:
         print(f"{label}: means over {distances.tokens:,} tokens")
         columns = ("layer", "L2 distance", "cosine", "degrees")
         print(text_table(columns, list(_rows(distances)), {1, 2, 3}))
-    if options.output_dir is not None:
-        write_json(options.output_dir, "layers.json", _as_json(models, results))
-        formats = options.formats
-        if all(len(distances.l2) == 1 for distances in results.values()):
-            formats = ()
-            print("no picture is drawn: with one layer, there is no curve")
-        else:
-            draw(options.output_dir, results, formats)
-        files = ", ".join(f"layers.{ending}" for ending in ("json", *formats))
-        print(f"wrote {files} to {options.output_dir}")
+    if options.output_dir is None:
+        return {}
+    written: dict[str, Any] = {"layers.json": _as_json(models, results)}
+    if all(len(distances.l2) == 1 for distances in results.values()):
+        print("no picture is drawn: with one layer, there is no curve")
+    else:
+        written["layers.svg"] = picture(results)
+    return written
 
 
-def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]) -> None:
-    """Write figure 1: L2 distances on top, angles below, a curve per model."""
-    with picture(folder, "layers", formats, (5.0, 5.6), panels=2) as (upper, lower):
+def picture(results: dict[str, LayerDistances]) -> str:
+    """Draw figure 1 as SVG: L2 distances on top, angles below, a curve per model."""
+    with styled_figure((5.0, 5.6), rows=2) as (figure, all_axes):
+        upper, lower = all_axes[:, 0]
         for number, (label, distances) in enumerate(results.items()):
             layers = np.arange(1, len(distances.l2) + 1)
             style: dict[str, Any] = {
@@ -172,9 +170,9 @@ def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]
             axes.set_xlabel("layer")
             axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
             axes.set_ylim(bottom=0)
-        upper.figure.legend(
-            *upper.get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False
-        )
+        handles = upper.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower left", ncols=3, frameon=False)
+        return adaptive(svg_text(figure))
 
 
 def _rows(distances: LayerDistances) -> Iterator[tuple[str, str, str, str]]:

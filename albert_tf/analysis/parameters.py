@@ -9,17 +9,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from albert_tf import configs
 from albert_tf.analysis.analysis_options import ParametersOptions, labeled_models
-from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.interop.file_names import folder_of
-from albert_tf.report.charts import GRID
+from albert_tf.report.charts import GRID, adaptive, styled_figure, svg_text
 from albert_tf.report.sections import text_table
 
 # Config files in folders of models: ours and the original's, Hugging Face's, those of exports.
@@ -163,8 +162,8 @@ def find_config(name: str) -> AlbertConfig:
     return AlbertConfig.from_json_file(name)
 
 
-def run(options: ParametersOptions) -> None:
-    """Print a table per shape, and write `parameters.json` and the picture.
+def run(options: ParametersOptions) -> dict[str, Any]:
+    """Print a table per shape, and return `parameters.json` and the picture.
 
     Raises:
         InputError: If a flag or a config is invalid.
@@ -184,11 +183,9 @@ def run(options: ParametersOptions) -> None:
         "predicted. Training memory: float32 weights, gradients and two moments per parameter, "
         "without activations."
     )
-    if options.output_dir is not None:
-        write_json(options.output_dir, "parameters.json", _as_json(shapes, parts, options))
-        draw(options.output_dir, parts, options.formats)
-        files = ", ".join(f"parameters.{ending}" for ending in ("json", *options.formats))
-        print(f"wrote {files} to {options.output_dir}")
+    if options.output_dir is None:
+        return {}
+    return {"parameters.json": _as_json(shapes, parts, options), "parameters.svg": picture(parts)}
 
 
 def part_table(parts: Sequence[Part]) -> str:
@@ -231,10 +228,10 @@ def comparison_table(
     return text_table(columns, rows, range(1, len(columns)))
 
 
-def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str]) -> None:
-    """Write stacked bars: parameters on top, operations below, a bar per model."""
-    size = (5.0, 2.2 + 0.84 * len(parts))
-    with picture(folder, "parameters", formats, size, panels=2) as panels:
+def picture(parts: Mapping[str, Sequence[Part]]) -> str:
+    """Draw stacked bars as SVG: parameters on top, operations below, a bar per model."""
+    with styled_figure((5.0, 2.2 + 0.84 * len(parts)), rows=2) as (figure, all_axes):
+        panels = all_axes[:, 0]
         for axes, field, unit, title in [
             (panels[0], "parameters", 1e6, "Parameters (millions)"),
             (panels[1], "flops", 1e9, "GFLOP of a sequence"),
@@ -256,13 +253,9 @@ def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str
             axes.invert_yaxis()
             axes.grid(visible=False, axis="y")
             axes.grid(visible=True, axis="x", color=GRID)
-        panels[0].figure.legend(
-            *panels[0].get_legend_handles_labels(),
-            loc="outside lower left",
-            ncols=3,
-            frameon=False,
-            fontsize=11,
-        )
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower left", ncols=3, frameon=False, fontsize=11)
+        return adaptive(svg_text(figure))
 
 
 def _pictured(parts: Sequence[Part], field: str) -> dict[str, int]:
