@@ -37,9 +37,9 @@ import pyarrow
 import tensorflow as tf
 from pyarrow import parquet
 
+from albert_tf.checkpoints.folder import ORBAX
+from albert_tf.checkpoints.orbax import read_training_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint_folders import ORBAX
-from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
 from tests.end_to_end.test_jax_engine import Processes

@@ -21,14 +21,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import keras
 
-from albert_tf.engines.checkpoints import CheckpointFolder, Checkpoints
+from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
+from albert_tf.checkpoints.saving import CheckpointFolder, Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.devices import Devices
 from albert_tf.engines.registry import find_engine
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, StepOptions, TrainingStep
 from albert_tf.engines.workers import shared_settings
 from albert_tf.input.streams import BatchStream
-from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.optimizers import AdamW
 

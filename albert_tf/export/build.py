@@ -32,11 +32,11 @@ from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
 from albert_tf.interop.file_names import ENCODER, PREPROCESS
 from albert_tf.interop.loading import load_weights
-from albert_tf.interop.weights import MatchedWeights
 from albert_tf.task_kinds import kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
+from albert_tf.weights import MatchedWeights
 
 logger = logging.getLogger(__name__)
 

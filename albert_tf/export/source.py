@@ -11,8 +11,8 @@ from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files,
 from albert_tf.interop.file_names import folder_of
 from albert_tf.interop.heads import HEADS, find_head, heads_like, possible_heads
 from albert_tf.interop.loading import open_weights
-from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.weights import Weights
 
 
 class ExportSource(NamedTuple):

@@ -22,9 +22,9 @@ from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
 from albert_tf.interop.adjacent_files import AdjacentFiles, labels_text
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.interop.heads import create_model
-from albert_tf.interop.weights import Weights
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tokenizers import Tokenizer, normalization
+from albert_tf.weights import Weights
 
 TEXTS = tf.TensorSpec([None], tf.string)
 

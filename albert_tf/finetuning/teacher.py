@@ -19,13 +19,13 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
+from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, file_identity
 from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
 from albert_tf.finetuning.single_run import RunContext, outputs_of
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
 from albert_tf.finetuning.teacher_options import TaughtOptions
-from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
 from albert_tf.interop.huggingface import WEIGHTS
 from albert_tf.logs import counted
 from albert_tf.task_kinds import task_kinds

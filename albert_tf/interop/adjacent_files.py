@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
 from albert_tf.files import exists, read_json, read_text, sha256_of, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest, vocabularies
-from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.file_names import (
     BEST_FOLDER,
     FROZEN_FILE,

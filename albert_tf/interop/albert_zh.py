@@ -10,7 +10,7 @@ import functools
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.interop.weights import Tensor, shape_text
+from albert_tf.weights import Tensor, shape_text
 
 FACTORS = ("bert/embeddings/word_embeddings", "bert/embeddings/word_embeddings_2")
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 
 from albert_tf import files
+from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
@@ -18,14 +19,15 @@ from albert_tf.interop.adjacent_files import (
     find_adjacent_files,
     load_tokenizer,
 )
-from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.converted_model import ConvertedModel, write_model
 from albert_tf.interop.file_names import folder_of
 from albert_tf.interop.heads import HEADS, create_model, possible_heads, read_as
 from albert_tf.interop.keras_weights import SUFFIX
 from albert_tf.interop.loading import open_weights
-from albert_tf.interop.weights import (
+from albert_tf.report.sections import text_table
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.weights import (
     MatchedWeights,
     Shape,
     Weights,
@@ -33,8 +35,6 @@ from albert_tf.interop.weights import (
     match,
     shape_text,
 )
-from albert_tf.report.sections import text_table
-from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from albert_tf.checkpoints.folder import ORBAX
 from albert_tf.files import exists, is_folder
-from albert_tf.interop.checkpoint_folders import ORBAX
 
 ENCODER = "encoder"
 PREPROCESS = "preprocess"

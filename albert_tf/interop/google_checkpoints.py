@@ -7,12 +7,12 @@ import re
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.folder import TENSORFLOW
+from albert_tf.checkpoints.tensorflow import open_checkpoint, read_tensor, tensor_of
 from albert_tf.errors import InputError
 from albert_tf.interop import albert_zh
-from albert_tf.interop.checkpoint_folders import TENSORFLOW
-from albert_tf.interop.tensorflow_checkpoints import open_checkpoint, read_tensor, tensor_of
-from albert_tf.interop.weights import Weights, adjacent_config
 from albert_tf.task_kinds import task_scopes
+from albert_tf.weights import Weights, adjacent_config
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
 _HEADS = {name: f"classifier/{name}" for name in ("output_weights", "output_bias")}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import exists
-from albert_tf.interop.weights import Shape, Weights
 from albert_tf.task_kinds import heads, kind_of
+from albert_tf.weights import Shape, Weights
 
 if TYPE_CHECKING:
     import keras

@@ -22,8 +22,8 @@ from albert_tf.files import exists, open_file, read_json, write_text
 from albert_tf.hub.names import PICKLES, SAFETENSORS
 from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop.heads import find_head, read_as
-from albert_tf.interop.weights import Tensor, Weights
 from albert_tf.task_kinds import Head, heads
+from albert_tf.weights import Tensor, Weights
 
 CONFIG = "config.json"
 WEIGHTS, INDEX = SAFETENSORS  # the second lists the files if there are several

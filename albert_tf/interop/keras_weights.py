@@ -17,8 +17,8 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import rename, temporary_name
 from albert_tf.interop.heads import HEADS, create_model
-from albert_tf.interop.weights import Tensor, Weights
 from albert_tf.task_kinds import ENCODER
+from albert_tf.weights import Tensor, Weights
 
 SUFFIX = ".weights.h5"
 

@@ -9,19 +9,20 @@ from typing import TypeVar
 
 import keras
 
-from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, files_in, is_folder
-from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
-from albert_tf.interop import huggingface
-from albert_tf.interop.checkpoint_folders import (
+from albert_tf.checkpoints.folder import (
     ORBAX,
     TENSORFLOW,
     conversion_command,
     has_orbax_checkpoints,
 )
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists, files_in, is_folder
+from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
+from albert_tf.interop import huggingface
 from albert_tf.interop.file_names import ENCODER, SAVED_MODEL, encoder_folder
-from albert_tf.interop.weights import (
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.weights import (
     MatchedWeights,
     Weights,
     adjacent_config,
@@ -29,7 +30,6 @@ from albert_tf.interop.weights import (
     config_differences,
     match,
 )
-from albert_tf.modeling.encoder import AlbertEncoder
 
 logger = logging.getLogger(__name__)
 
@@ -90,12 +90,12 @@ def find_format(path: str) -> str:
     if has_orbax_checkpoints(path):
         return "albert_tf"
     _check_tensorflow(path)
-    from albert_tf.interop import tensorflow_checkpoints
+    from albert_tf.checkpoints import tensorflow
 
-    _, names = tensorflow_checkpoints.open_checkpoint(TENSORFLOW.find(path))
-    if tensorflow_checkpoints.parameters(names):
+    _, names = tensorflow.open_checkpoint(TENSORFLOW.find(path))
+    if tensorflow.parameters(names):
         return "albert_tf"
-    return "saved_model" if tensorflow_checkpoints.OBJECT_GRAPH in names else "google"
+    return "saved_model" if tensorflow.OBJECT_GRAPH in names else "google"
 
 
 def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = None) -> Weights:
@@ -122,16 +122,17 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
 
         return read_keras_weights(path, config or adjacent_config(path))
     if format == "albert_tf" and has_orbax_checkpoints(path):
-        from albert_tf.interop import orbax_checkpoints
+        from albert_tf.checkpoints import orbax
 
-        return orbax_checkpoints.read_training_checkpoint(ORBAX.find(path))
+        return orbax.read_training_checkpoint(ORBAX.find(path))
     _check_tensorflow(path)
-    from albert_tf.interop import google_checkpoints, saved_model_weights, tensorflow_checkpoints
+    from albert_tf.checkpoints import tensorflow
+    from albert_tf.interop import google_checkpoints, saved_model_weights
 
     if format == "saved_model" and exists(f"{encoder_folder(path)}/{SAVED_MODEL}"):
         return saved_model_weights.read_saved_model(encoder_folder(path))
     read = {
-        "albert_tf": tensorflow_checkpoints.read_training_checkpoint,
+        "albert_tf": tensorflow.read_training_checkpoint,
         "google": google_checkpoints.read_google_checkpoint,
         "saved_model": saved_model_weights.read_object_checkpoint,
     }

@@ -13,11 +13,11 @@ import re
 import numpy as np
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
+from albert_tf.checkpoints.tensorflow import OBJECT_GRAPH, Reader, read_tensor
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_bytes
-from albert_tf.interop.tensorflow_checkpoints import OBJECT_GRAPH, Reader, read_tensor
-from albert_tf.interop.weights import Shape, Tensor, Weights
+from albert_tf.weights import Shape, Tensor, Weights
 
 FORMAT = "saved_model"
 

@@ -12,6 +12,13 @@ import logging
 import os
 import re
 
+from albert_tf.checkpoints.tensorflow import (
+    OBJECT_GRAPH,
+    open_checkpoint,
+    parameters,
+    read_tensor,
+    tensor_of,
+)
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
@@ -19,14 +26,7 @@ from albert_tf.hub.names import source_of
 from albert_tf.hub.published import SIZES
 from albert_tf.interop.google_checkpoints import read_google_checkpoint
 from albert_tf.interop.model_garden import FORMAT, find_keras_config, fits, read_model_garden
-from albert_tf.interop.tensorflow_checkpoints import (
-    OBJECT_GRAPH,
-    open_checkpoint,
-    parameters,
-    read_tensor,
-    tensor_of,
-)
-from albert_tf.interop.weights import Weights, adjacent_config
+from albert_tf.weights import Weights, adjacent_config
 
 logger = logging.getLogger(__name__)
 

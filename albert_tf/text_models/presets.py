@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from albert_tf.checkpoints.folder import engines_in
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
-from albert_tf.interop.checkpoint_folders import engines_in
 from albert_tf.interop.file_names import BEST_FOLDER, encoder_folder, folder_of
 from albert_tf.interop.heads import HEADS, possible_heads
 from albert_tf.interop.loading import open_weights
-from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.weights import Weights
 
 
 class Preset(NamedTuple):

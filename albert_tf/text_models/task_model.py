@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import keras
 
 from albert_tf import files
+from albert_tf.checkpoints.lists import NAME
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
@@ -20,7 +21,6 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.sources import adjacent_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
-from albert_tf.interop.checkpoint_lists import NAME
 from albert_tf.interop.file_names import SAVED_MODEL
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
@@ -340,10 +340,10 @@ class TaskModel(TextModel, Generic[Task]):
 
 def _write_checkpoint(path: str, values: Mapping, step: int) -> None:
     if keras.backend.backend() == "jax":
-        from albert_tf.interop import orbax_checkpoints
+        from albert_tf.checkpoints import orbax
 
-        orbax_checkpoints.write_training_checkpoint(path, values, step, {})
+        orbax.write_training_checkpoint(path, values, step, {})
     else:
-        from albert_tf.interop import tensorflow_checkpoints
+        from albert_tf.checkpoints import tensorflow
 
-        tensorflow_checkpoints.write_training_checkpoint(path, values, step)
+        tensorflow.write_training_checkpoint(path, values, step)

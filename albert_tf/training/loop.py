@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.base import Engine
-from albert_tf.engines.checkpoints import Checkpoints
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, Stopped

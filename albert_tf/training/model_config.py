@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from albert_tf.checkpoints.folder import engines_in
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.input.manifest import record_files
-from albert_tf.interop.checkpoint_folders import engines_in
 from albert_tf.interop.file_names import BEST_FOLDER
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
 

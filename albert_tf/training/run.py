@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import keras
 
+from albert_tf.checkpoints.folder import check_engine
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES
@@ -24,9 +25,7 @@ from albert_tf.files import exists, make_folder, read_json, remove, write_bytes,
 from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
-from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.loading import open_weights
-from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective
@@ -39,6 +38,7 @@ from albert_tf.training.loop import train
 from albert_tf.training.model_config import find_config, is_trained
 from albert_tf.training.options import TrainingOptions
 from albert_tf.training.restoring import find_trained
+from albert_tf.weights import config_differences
 
 _logger = logging.getLogger(__name__)
 

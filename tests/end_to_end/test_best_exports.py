@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints import orbax, tensorflow
 from albert_tf.config import AlbertConfig
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.interop import orbax_checkpoints, tensorflow_checkpoints
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import open_weights
@@ -24,8 +24,8 @@ from tests.support.models import random_model
 pytestmark = pytest.mark.integration
 
 WRITERS = {
-    "tensorflow": tensorflow_checkpoints.write_training_checkpoint,
-    "jax": orbax_checkpoints.write_training_checkpoint,
+    "tensorflow": tensorflow.write_training_checkpoint,
+    "jax": orbax.write_training_checkpoint,
 }
 NEWEST, BEST = 30, 10
 

@@ -11,9 +11,9 @@ import shutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from albert_tf.checkpoints.folder import TENSORFLOW
 from albert_tf.cli.pretrain import run
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from data_prep.pretraining_data import create_pretraining_data

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
+from albert_tf.checkpoints.orbax import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import EARLY_ERRORS, results_of
 from tests.support.html import read_page

@@ -114,7 +114,7 @@ def test_conversions_survive(project, pretrained, tmp_path):
 def test_checkpoints_of_jax_survive(tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    worker = str(ROOT / "tests" / "engines" / "jax" / "checkpoint_worker.py")
+    worker = str(ROOT / "tests" / "checkpoints" / "orbax_worker.py")
     folder = tmp_path / "out"
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW
+from albert_tf.checkpoints.orbax import read_training_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
-from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from albert_tf.training.pretraining import pretrain
 from albert_tf.training.run import prepare
 from tests.end_to_end.conftest import (

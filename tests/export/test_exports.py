@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.tensorflow import write_training_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.export import build
 from albert_tf.export import check as export_check
@@ -21,7 +22,6 @@ from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.loading import load_weights, open_weights
-from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tasks.classification.options import ClassificationOptions

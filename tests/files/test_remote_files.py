@@ -14,9 +14,9 @@ import threading
 import pytest
 
 from albert_tf import files
+from albert_tf.checkpoints.folder import check_engine
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import remote
-from albert_tf.interop.checkpoint_folders import check_engine
 from tests.conftest import ROOT
 from tests.support.bucket import Bucket, error
 

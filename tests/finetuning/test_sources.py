@@ -10,6 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints.tensorflow import write_training_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning import cache
@@ -19,7 +20,6 @@ from albert_tf.finetuning.sources import (
     find_tokenizer,
     with_hub_module,
 )
-from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.model_config import check_trained_folder

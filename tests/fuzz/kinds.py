@@ -19,8 +19,11 @@ import pyarrow
 from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
+from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW
+from albert_tf.checkpoints.saving import CheckpointFolder
+from albert_tf.checkpoints.tensorflow import damage_of, write_training_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.checkpoints import CheckpointFolder
+from albert_tf.engines.workers import Workers
 from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
 from albert_tf.files import read_rows as read_table
@@ -41,10 +44,8 @@ from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import find_adjacent_files
-from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
-from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
@@ -223,12 +224,12 @@ def _make_checkpoint(folder: pathlib.Path) -> None:
 
 
 def _read_checkpoint(folder: pathlib.Path) -> None:
-    path = CheckpointFolder(str(folder), TENSORFLOW).latest()
+    path = CheckpointFolder(str(folder), TENSORFLOW, Workers()).latest()
     assert path is None or damage_of(path) is None
 
 
 def _make_jax_checkpoint(folder: pathlib.Path) -> None:
-    from albert_tf.interop.orbax_checkpoints import write_training_checkpoint
+    from albert_tf.checkpoints.orbax import write_training_checkpoint
 
     (folder / "albert_config.json").write_text(CONFIG.to_json())
     values = {weight.path: weight.numpy() for weight in _model().weights}
@@ -237,7 +238,7 @@ def _make_jax_checkpoint(folder: pathlib.Path) -> None:
 
 
 def _read_jax_checkpoint(folder: pathlib.Path) -> None:
-    if path := CheckpointFolder(str(folder), ORBAX).latest():
+    if path := CheckpointFolder(str(folder), ORBAX, Workers()).latest():
         _weights("")(pathlib.Path(path))
 
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints import orbax
+from albert_tf.checkpoints.folder import ORBAX, check_engine
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.interop import orbax_checkpoints
 from albert_tf.interop.adjacent_files import (
     FROZEN_FILE,
     SETTINGS_FILE,
@@ -26,7 +27,6 @@ from albert_tf.interop.adjacent_files import (
     find_adjacent_files,
     run_files,
 )
-from albert_tf.interop.checkpoint_folders import ORBAX, check_engine
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import find_format, load_weights, open_weights
@@ -209,7 +209,7 @@ def test_orbax_is_asked_for_by_name(converted, monkeypatch):
         open_weights(str(converted))
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
     with pytest.raises(InputError, match=r"^orbax-checkpoint.*pip install 'albert-tf\[jax\]'$"):
-        orbax_checkpoints.import_orbax()
+        orbax.import_orbax()
 
 
 def test_only_the_first_of_several_failed_writes_is_reported(caplog):
@@ -221,7 +221,7 @@ def test_only_the_first_of_several_failed_writes_is_reported(caplog):
         asyncio.create_task(fail(ValueError("of another library")))
         await asyncio.sleep(0)
 
-    orbax_checkpoints.import_orbax()
+    orbax.import_orbax()
     asyncio.run(leave_behind())
     gc.collect()
     assert [str(record.exc_info[1]) for record in caplog.records] == ["of another library"]
@@ -267,9 +267,10 @@ RESUMING_ON_JAX = """
 import sys, types
 import jax, numpy as np
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.checkpoints import CheckpointFolder
+from albert_tf.checkpoints.saving import CheckpointFolder
+from albert_tf.checkpoints.folder import ORBAX
 from albert_tf.engines.jax.checkpoints import Checkpoints
-from albert_tf.interop.checkpoint_folders import ORBAX
+from albert_tf.engines.workers import Workers
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.optimization import create_optimizer
 folder, output = sys.argv[1:]
@@ -282,7 +283,7 @@ state = types.SimpleNamespace(tree={
     "optimizer": {v.path: v.value for v in variables},
     "step": optimizer.iterations.value,
 })
-assert Checkpoints(CheckpointFolder(folder, ORBAX), state).restore_latest()
+assert Checkpoints(CheckpointFolder(folder, ORBAX, Workers()), state).restore_latest()
 assert int(state.tree["step"]) == 5
 np.savez(output, **state.tree["params"], **state.tree["optimizer"])
 sys.exit("tensorflow" in sys.modules)
@@ -309,7 +310,7 @@ def test_a_full_disk_leaves_no_converted_folder(trained, tmp_path, monkeypatch):
     def fill_up(path):
         raise OSError(28, "No space left on device", path)
 
-    monkeypatch.setattr(orbax_checkpoints, "complete", fill_up)
+    monkeypatch.setattr(orbax, "complete", fill_up)
     with pytest.raises(OSError, match="No space left"):
         run(trained, tmp_path / "out", "jax")
     assert list(tmp_path.iterdir()) == []

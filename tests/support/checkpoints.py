@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from albert_tf.engines.checkpoints import CheckpointFolder, Checkpoints
-from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW, CheckpointFormat
+from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW, CheckpointFormat
+from albert_tf.checkpoints.saving import CheckpointFolder, Checkpoints
+from albert_tf.engines.workers import Workers
 
 WEIGHT, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
 
@@ -37,7 +38,7 @@ class Kind(NamedTuple):
         return self.create(self.folder(folder, workers), state, **options)
 
     def folder(self, path, workers=None) -> CheckpointFolder:
-        return CheckpointFolder(str(path), self.format, workers)
+        return CheckpointFolder(str(path), self.format, workers or Workers())
 
     def state(self, step: int, width: int = 3, optimizer: str = "lamb"):
         """Return a state of training in which every weight is the step."""

@@ -67,7 +67,7 @@ def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, n
 
 def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool = True) -> str:
     """Return a training folder, at step 7, with a tiny model and a vocabulary of letters."""
-    from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+    from albert_tf.checkpoints.tensorflow import write_training_checkpoint
 
     folder.mkdir()
     weights = random_model(head, TRAINED).weights

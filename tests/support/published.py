@@ -8,8 +8,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.interop.converted_model import ConvertedModel, write_model
 from albert_tf.interop.heads import create_model
-from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.weights import Weights
 from tests.conftest import GOLDEN
 
 NAME = "albert/albert-base-v2"

@@ -7,8 +7,8 @@ import random
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.tensorflow import write_training_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.tokenizers import Tokenizer
 from tests.support.models import random_model
 from tests.support.vocabularies import trained_sentencepiece

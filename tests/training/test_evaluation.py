@@ -13,12 +13,12 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from albert_tf.checkpoints.tensorflow import damage_of
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune_checked
-from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training import pretraining, run
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
@@ -116,7 +116,7 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     assert kept(tmp_path) == (15, 1.5)
     # Killed after the best was listed, before the one that it replaces was removed.
     with monkeypatch.context() as patch:
-        patch.setattr("albert_tf.engines.checkpoints.remove", killed)
+        patch.setattr("albert_tf.checkpoints.saving.remove", killed)
         with pytest.raises(KeyboardInterrupt):
             again().keep_best(checkpoint(20), {"loss": 1.25}, 20)
     (tmp_path / "evaluations.jsonl").write_text('{"step": 20, "loss": 1.25}\n')

@@ -9,17 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from albert_tf.engines import checkpoints
+from albert_tf.checkpoints import orbax, saving
+from albert_tf.checkpoints.folder import unfinished_path
 from albert_tf.files import is_remote, remove, without_magic
-from albert_tf.interop import orbax_checkpoints
-from albert_tf.interop.checkpoint_folders import unfinished_path
-from albert_tf.interop.weights import Tensor
+from albert_tf.weights import Tensor
 
 # Values that are read at a time: each waits for the disk, or for a bucket's answer.
 _READERS = 16
 
 
-class Checkpoints(checkpoints.Checkpoints):
+class Checkpoints(saving.Checkpoints):
     """Checkpoints that orbax writes.
 
     The arrays of the state are global: replicated, or sharded over the devices of all processes.
@@ -27,8 +26,8 @@ class Checkpoints(checkpoints.Checkpoints):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self._orbax = orbax_checkpoints.import_orbax()
-        self._checkpointer = self._orbax.AsyncCheckpointer(orbax_checkpoints.create_handler())
+        self._orbax = orbax.import_orbax()
+        self._checkpointer = self._orbax.AsyncCheckpointer(orbax.create_handler())
 
     def _values(self, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
         with ThreadPoolExecutor(_READERS) as readers:
@@ -48,12 +47,12 @@ class Checkpoints(checkpoints.Checkpoints):
     def _write(self, path: str) -> None:
         self._checkpointer.wait_until_finished()
         if self._is_chief:
-            orbax_checkpoints.complete(path)
+            orbax.complete(path)
 
     @contextlib.contextmanager
     def _errors_as_os_errors(self, path: str) -> Iterator[None]:
         try:
-            with orbax_checkpoints.errors_as_os_errors(path):
+            with orbax.errors_as_os_errors(path):
                 yield
         except TimeoutError as error:
             # Orbax hides why processes could not wait for each other. `Workers` recognizes it.

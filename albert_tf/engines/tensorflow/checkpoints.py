@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from albert_tf.engines import checkpoints
-from albert_tf.interop import tensorflow_checkpoints
+from albert_tf.checkpoints import saving, tensorflow
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 
 
-class Checkpoints(checkpoints.Checkpoints):
+class Checkpoints(saving.Checkpoints):
     """Checkpoints that TensorFlow writes."""
 
     def _copy(self, path: str) -> None:
         if self._is_chief:
-            self._copied = tensorflow_checkpoints.copy_values(**self.state.tree)
+            self._copied = tensorflow.copy_values(**self.state.tree)
 
     def _write(self, path: str) -> None:
         if self._is_chief:
-            tensorflow_checkpoints.write_copied(path, self._copied)
+            tensorflow.write_copied(path, self._copied)
             del self._copied
 
     def _errors_as_os_errors(self, path: str) -> AbstractContextManager:

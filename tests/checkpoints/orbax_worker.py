@@ -11,10 +11,10 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 
-from albert_tf.engines.checkpoints import CheckpointFolder  # noqa: E402
+from albert_tf.checkpoints.folder import ORBAX  # noqa: E402
+from albert_tf.checkpoints.saving import CheckpointFolder  # noqa: E402
 from albert_tf.engines.jax.checkpoints import Checkpoints  # noqa: E402
 from albert_tf.engines.workers import Workers  # noqa: E402
-from albert_tf.interop.checkpoint_folders import ORBAX  # noqa: E402
 from tests.support.checkpoints import State  # noqa: E402
 
 options = dict(argument.split("=", 1) for argument in sys.argv[1:])

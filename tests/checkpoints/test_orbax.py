@@ -19,14 +19,14 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
 
+from albert_tf.checkpoints import orbax  # noqa: E402
 from albert_tf.errors import InputError  # noqa: E402
-from albert_tf.interop import orbax_checkpoints  # noqa: E402
 from albert_tf.interop.loading import open_weights  # noqa: E402
 from tests.conftest import KERAS_ON_JAX, ROOT  # noqa: E402
 from tests.support.checkpoints import BIAS, Kind  # noqa: E402
 from tests.support.checkpoints import jax as jax_kind  # noqa: E402
 
-WORKER = pathlib.Path(__file__).parent / "checkpoint_worker.py"
+WORKER = pathlib.Path(__file__).parent / "orbax_worker.py"
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +38,13 @@ def test_what_is_written_are_the_values_at_the_time_of_saving(kind, tmp_path, mo
     """The arrays are donated to the next step while they are written."""
     training = kind.state(5, width=500_000)
     checkpoints = kind.checkpoints(tmp_path, training)
-    proceed, complete = threading.Event(), orbax_checkpoints.complete
+    proceed, complete = threading.Event(), orbax.complete
 
     def late(path):
         assert proceed.wait(30)
         complete(path)
 
-    monkeypatch.setattr(orbax_checkpoints, "complete", late)
+    monkeypatch.setattr(orbax, "complete", late)
     next_step = jax.jit(lambda tree: jax.tree.map(lambda x: x * 3, tree), donate_argnums=0)
     checkpoints.save()
     for _ in range(3):
@@ -76,21 +76,21 @@ def files_of(checkpoint: pathlib.Path) -> list[pathlib.Path]:
 def test_every_byte_counts(tmp_path, three_steps):
     copy = tmp_path / "model.ckpt-3"
     shutil.copytree(three_steps / "model.ckpt-3", copy)
-    assert orbax_checkpoints.damage_of(str(copy)) is None
+    assert orbax.damage_of(str(copy)) is None
     for path in files_of(copy):
         content = path.read_bytes()
         for place in range(0, len(content), 7):
             changed = bytearray(content)
             changed[place] ^= 1 << place % 8
             path.write_bytes(changed)
-            assert orbax_checkpoints.damage_of(str(copy)) is not None, (path, place)
+            assert orbax.damage_of(str(copy)) is not None, (path, place)
         for damaged in (content[:-1], content + b"\n", b""):
             path.write_bytes(damaged)
-            assert orbax_checkpoints.damage_of(str(copy)) is not None, path
+            assert orbax.damage_of(str(copy)) is not None, path
         path.unlink()
-        assert f"{path.name} is missing" in orbax_checkpoints.damage_of(str(copy))
+        assert f"{path.name} is missing" in orbax.damage_of(str(copy))
         path.write_bytes(content)
-    assert orbax_checkpoints.damage_of(str(copy)) is None
+    assert orbax.damage_of(str(copy)) is None
 
 
 def test_a_full_disk_is_an_os_error_of_one_line_and_leaves_nothing(kind, tmp_path, capfd):
@@ -147,7 +147,7 @@ def test_metadata_does_not_decide_how_much_memory_is_taken(kind, tmp_path, three
     array = json.loads(values.read(key).result().value)
     array["shape"] = [1 << 40]
     values.write(key, json.dumps(array)).result()
-    orbax_checkpoints.write_checksums(path)
+    orbax.write_checksums(path)
     weights = open_weights(path)
     with pytest.raises(InputError, match=f"{BIAS} cannot be read .larger than the checkpoint"):
         weights.read(BIAS)

@@ -6,7 +6,7 @@ files, which the file `checkpoint` lists. With JAX it is a folder that orbax wro
 orbax stores none for the values.
 
 A format knows the names on the disk; its driver, a module that loads the framework, knows the
-content. Which checkpoint is chosen, kept or removed is decided in `albert_tf.engines.checkpoints`.
+content. Which checkpoint is chosen, kept or removed is decided in `albert_tf.checkpoints.saving`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from albert_tf.checkpoints.lists import NAME, CheckpointList, step_of
 from albert_tf.errors import InputError
 from albert_tf.files import (
     copy_file,
@@ -32,10 +33,9 @@ from albert_tf.files import (
     sizes,
     write_text,
 )
-from albert_tf.interop.checkpoint_lists import NAME, CheckpointList, step_of
 
 if TYPE_CHECKING:
-    from albert_tf.interop.weights import Weights
+    from albert_tf.weights import Weights
 
 CHECKSUM_FILE = "checksums.txt"
 
@@ -169,7 +169,7 @@ class _TensorFlowFormat(CheckpointFormat):
     weights_format = "albert_tf"
     list_file = "checkpoint"
     last_file = ".index"
-    driver = "albert_tf.interop.tensorflow_checkpoints"
+    driver = "albert_tf.checkpoints.tensorflow"
 
     def steps_in(self, folder: str) -> dict[str, int]:
         paths = files_in(folder, f"{NAME}-*.index")
@@ -229,7 +229,7 @@ class _OrbaxFormat(CheckpointFormat):
     weights_format = "jax"
     list_file = "checkpoints.json"
     last_file = f"/{CHECKSUM_FILE}"
-    driver = "albert_tf.interop.orbax_checkpoints"
+    driver = "albert_tf.checkpoints.orbax"
 
     def steps_in(self, folder: str) -> dict[str, int]:
         paths = files_in(folder, f"{NAME}-*")

@@ -22,6 +22,7 @@ import google_crc32c
 import keras
 import numpy as np
 
+from albert_tf.checkpoints.folder import CHECKSUM_FILE, ORBAX, unfinished_path
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import (
     checksums,
@@ -34,8 +35,7 @@ from albert_tf.files import (
     without_magic,
     write_text,
 )
-from albert_tf.interop.checkpoint_folders import CHECKSUM_FILE, ORBAX, unfinished_path
-from albert_tf.interop.weights import Tensor, Weights, adjacent_config
+from albert_tf.weights import Tensor, Weights, adjacent_config
 
 Store: TypeAlias = Any  # an open tensorstore.TensorStore
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints import tensorflow as tensorflow_checkpoints
+from albert_tf.checkpoints.folder import TENSORFLOW
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.interop import tensorflow_checkpoints
-from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.interop.loading import open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective

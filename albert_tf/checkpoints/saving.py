@@ -1,7 +1,7 @@
 """Checkpoints of training: which one is used, which are kept, and how a run saves and resumes.
 
 All of it is the same for every engine. What differs is the names on the disk
-(`albert_tf.interop.checkpoint_folders`), and how values get from the devices to the disk while
+(`albert_tf.checkpoints.folder`), and how values get from the devices to the disk while
 training continues: the method `_copy` and `_write` of an engine's `Checkpoints`.
 """
 
@@ -15,18 +15,32 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from albert_tf.engines.workers import Workers
+from albert_tf.checkpoints.folder import CheckpointFormat, check_engine
+from albert_tf.checkpoints.lists import NAME, CheckpointList, step_of
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, files_in, normalized, remove
-from albert_tf.interop.checkpoint_folders import CheckpointFormat, check_engine
-from albert_tf.interop.checkpoint_lists import NAME, CheckpointList, step_of
-from albert_tf.interop.weights import Tensor, match
+from albert_tf.weights import Tensor, match
 
 _logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+
+class Workers(Protocol):
+    """What is asked of the processes that train together: see `albert_tf.engines.workers`."""
+
+    @property
+    def is_chief(self) -> bool: ...
+
+    def describe(self) -> str: ...
+
+    def from_chief(self, work: Callable[[], Value]) -> Value: ...
+
+    def synchronized(self) -> AbstractContextManager[None]: ...
 
 
 class CheckpointFolder:
@@ -35,13 +49,13 @@ class CheckpointFolder:
     Args:
         path: of the folder.
         format: of the engine.
-        workers: the processes that train together; this one alone by default.
+        workers: the processes that train together.
     """
 
-    def __init__(self, path: str, format: CheckpointFormat, workers: Workers | None = None):
+    def __init__(self, path: str, format: CheckpointFormat, workers: Workers):
         self.path = normalized(path)
         self.format = format
-        self.workers = workers or Workers()
+        self.workers = workers
 
     def find(self, argument: str = "path") -> str:
         """Return the checkpoint that is listed as the latest, or the only one; read none.

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from albert_tf.engines import checkpoints as policy
+from albert_tf.checkpoints import folder as checkpoint_folders
+from albert_tf.checkpoints import saving as policy
+from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.interop import checkpoint_folders
-from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.loading import open_weights
 from albert_tf.training import restoring
 from tests.support.checkpoints import BIAS, WEIGHT, Kind, jax, tensorflow
