@@ -46,7 +46,7 @@ _PUBLIC = {
     "Muon": "albert_tf.optimization.optimizers",
     "create_optimizer": "albert_tf.optimization",
     "create_schedule": "albert_tf.optimization",
-    "layer_decay_scales": "albert_tf.optimization.layer_decay",
+    "layer_decay_scales": "albert_tf.optimization.variables",
     "freeze": "albert_tf.modeling.model",
     "WarmupPolynomialDecay": "albert_tf.optimization.schedules",
     "WarmupStableDecay": "albert_tf.optimization.schedules",

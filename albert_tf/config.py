@@ -15,42 +15,8 @@ CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's 
 ACTIVATIONS = ("gelu", "gelu_exact", "relu")
 LAYER_NORM_EPSILON = 1e-12
 
-# Presets of the paper (table 1). Version 2 has no dropout, and xxlarge never had any. BERT has one
-# version, with dropout.
-_SHAPES: dict[str, dict[str, Any]] = {
-    "base": {"hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12},
-    "large": {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24},
-    "xlarge": {"hidden_size": 2048, "num_attention_heads": 16, "num_hidden_layers": 24},
-    "xxlarge": {"hidden_size": 4096, "num_attention_heads": 64, "num_hidden_layers": 12},
-    "bert_base": {
-        "embedding_size": 768,
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "num_hidden_layers": 12,
-        "parameter_sharing": "none",
-    },
-    "bert_large": {
-        "embedding_size": 1024,
-        "hidden_size": 1024,
-        "num_attention_heads": 16,
-        "num_hidden_layers": 24,
-        "parameter_sharing": "none",
-    },
-}
-_DROPOUT = {
-    ("base", 1): 0.1,
-    ("large", 1): 0.1,
-    ("xlarge", 1): 0.1,
-    ("xxlarge", 1): 0.0,
-    ("base", 2): 0.0,
-    ("large", 2): 0.0,
-    ("xlarge", 2): 0.0,
-    ("xxlarge", 2): 0.0,
-    ("bert_base", 1): 0.1,
-    ("bert_large", 1): 0.1,
-    ("bert_base", 2): 0.1,
-    ("bert_large", 2): 0.1,
-}
+# Models of the paper (table 1), whose shapes are in `configs`.
+_PRESETS = ("base", "large", "xlarge", "xxlarge", "bert_base", "bert_large")
 
 # Which parameters the layers share (paper section 4.4, table 4).
 SHARING = ("all", "attention", "ffn", "none")
@@ -182,18 +148,14 @@ class AlbertConfig:
         Raises:
             InputError: If there is no such preset, or a changed field is invalid.
         """
-        if (size, version) not in _DROPOUT:
+        if size not in _PRESETS or version not in (1, 2):
             raise InputError(
-                f"no preset {size!r} version {version!r}: sizes are {', '.join(_SHAPES)}, "
+                f"no preset {size!r} version {version!r}: sizes are {', '.join(_PRESETS)}, "
                 "versions 1 and 2"
             )
-        dropout = _DROPOUT[size, version]
-        fields = {
-            **_SHAPES[size],
-            "intermediate_size": 4 * _SHAPES[size]["hidden_size"],
-            "hidden_dropout_prob": dropout,
-            "attention_probs_dropout_prob": dropout,
-        }
+        name = size if size.startswith("bert") else f"{size}_v{version}"
+        fields = read_json(configs.model_configs()[name], dict[str, Any])
+        del fields["num_hidden_groups"]  # which follows from `parameter_sharing`
         return cls(**{**fields, **changes})
 
     @classmethod

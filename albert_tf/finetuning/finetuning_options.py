@@ -309,7 +309,7 @@ class FineTuningOptions(TrainingOptions):
 
     def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
         """Return arguments of the optimizer, besides its schedule, for a model of this config."""
-        from albert_tf.optimization.layer_decay import layer_decay_scales  # loads Keras
+        from albert_tf.optimization.variables import layer_decay_scales  # loads Keras
 
         scales = layer_decay_scales(config, self.layer_decay)
         return {**super().optimizer_arguments(config), "learning_rate_scales": scales}

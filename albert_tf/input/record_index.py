@@ -39,7 +39,6 @@ _CHUNK_BYTES = 1 << 24
 _THREADS = 16
 # Bytes of a record besides its content: its length, and the checksums of length and content.
 _FRAME_BYTES = 16
-_HEADER_BYTES = 12  # before its content
 
 
 class FileIndex(TypedDict):
@@ -93,29 +92,6 @@ class RecordIndex(NamedTuple):
         file = int(np.searchsorted(self.first_of_file, record, side="right")) - 1
         return f"{self.files[file]}: example {record - int(self.first_of_file[file])}"
 
-    def damaged_at(self, offset: int) -> str | None:
-        """Name the record with a wrong checksum that begins at a position in any of the files.
-
-        Args:
-            offset: the position, in bytes, of the record or of its content.
-
-        Returns:
-            As from `name_of`; None if there is no such record.
-        """
-        for block in np.flatnonzero(
-            (self.offset <= offset) & (offset < self.offset + self.bytes)
-        ).tolist():
-            begin, number = int(self.offset[block]), 0
-            content = files.read_bytes(
-                self.files[self.file[block]], begin, begin + int(self.bytes[block])
-            )
-            while content:
-                end = _FRAME_BYTES + int.from_bytes(content[:8], "little")
-                if offset in (begin, begin + _HEADER_BYTES) and not _is_intact(content[:end]):
-                    return self.name_of(int(self.first[block]) + number)
-                begin, number, content = begin + end, number + 1, content[end:]
-        return None
-
     @classmethod
     def create(cls, paths: Sequence[str], indexes: Sequence[FileIndex] | None = None):
         """Return the index of some files.
@@ -147,16 +123,6 @@ class RecordIndex(NamedTuple):
             np.concatenate([np.diff(end) for end in ends]).astype(np.int64),
             np.concatenate(records).astype(np.int64),
         )
-
-
-def _is_intact(content: bytes) -> bool:
-    """Return whether the checksums of the record at the start of some bytes are right."""
-    end = _FRAME_BYTES + int.from_bytes(content[:8], "little")
-    return (
-        len(content) >= end
-        and masked_crc(content[:8]) == content[8:_HEADER_BYTES]
-        and masked_crc(content[_HEADER_BYTES : end - 4]) == content[end - 4 : end]
-    )
 
 
 def masked_crc(content: bytes) -> bytes:

@@ -16,7 +16,7 @@ class _Choice(NamedTuple):
     """A row of `OPTIMIZERS` or `SCHEDULES`.
 
     Attributes:
-        class_name: of the optimizer or the schedule.
+        class_name: of the optimizer or the schedule, after its module in this package.
         options: argument of its own -> option of the training programs with its value.
     """
 
@@ -24,18 +24,16 @@ class _Choice(NamedTuple):
     options: dict[str, str] = {}
 
 
-# Classes of `albert_tf.optimization.optimizers`.
 OPTIMIZERS = {
-    "lamb": _Choice("Lamb"),
-    "adamw": _Choice("AdamW"),
-    "muon": _Choice("Muon", {"orthogonalize_in": "dtype"}),
+    "lamb": _Choice("optimizers.Lamb"),
+    "adamw": _Choice("optimizers.AdamW"),
+    "muon": _Choice("optimizers.Muon", {"orthogonalize_in": "dtype"}),
 }
 
-# Classes of `albert_tf.optimization.schedules`.
 SCHEDULES = {
-    "polynomial": _Choice("WarmupPolynomialDecay", {"power": "poly_power"}),
-    "wsd": _Choice("WarmupStableDecay", {"cooldown_steps": "cooldown_steps"}),
-    "cosine": _Choice("WarmupCosineDecay"),
+    "polynomial": _Choice("schedules.WarmupPolynomialDecay", {"power": "poly_power"}),
+    "wsd": _Choice("schedules.WarmupStableDecay", {"cooldown_steps": "cooldown_steps"}),
+    "cosine": _Choice("schedules.WarmupCosineDecay"),
 }
 
 
@@ -59,7 +57,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
     """
     if name not in OPTIMIZERS:
         raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
-    return _class("optimizers", OPTIMIZERS[name].class_name)(learning_rate, **kwargs)
+    return _class(OPTIMIZERS[name])(learning_rate, **kwargs)
 
 
 def create_schedule(
@@ -83,9 +81,9 @@ def create_schedule(
     """
     if name not in SCHEDULES:
         raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")
-    schedule = _class("schedules", SCHEDULES[name].class_name)
-    return schedule(learning_rate, num_train_steps, **kwargs)
+    return _class(SCHEDULES[name])(learning_rate, num_train_steps, **kwargs)
 
 
-def _class(module: str, name: str) -> Any:
+def _class(choice: _Choice) -> Any:
+    module, name = choice.class_name.split(".")
     return getattr(importlib.import_module(f"albert_tf.optimization.{module}"), name)

@@ -13,8 +13,7 @@ import keras
 from keras import ops
 
 from albert_tf.errors import InputError
-from albert_tf.optimization import newton_schulz
-from albert_tf.optimization.patterns import checked_patterns, matches
+from albert_tf.optimization.variables import checked_patterns, matches
 
 # Layer normalization and every bias, including `output_bias`.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
@@ -22,11 +21,16 @@ EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 # What `Lamb.update` measures over all variables.
 TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
 
+
 # All matrices but embeddings and the outputs of heads (`output_weights`).
 HIDDEN_KERNELS = ("/kernel$",)
 
 # Root mean square of the elements of AdamW's updates (arXiv 2502.16982, section 2.2).
 _RMS = 0.2
+
+# Coefficients of the polynomial that moves singular values towards 1, and how often it is applied.
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+_ITERATIONS = 5
 
 
 class _Rates(NamedTuple):
@@ -111,7 +115,10 @@ class AdamW(keras.optimizers.Optimizer):
         self._decayed = [
             self._use_weight_decay(v) and not matches(self.undecayed, v.path) for v in variables
         ]
-        self._rate_scales = [self._rate_scale(v.path) for v in variables]
+        self._rate_scales = [
+            next((scale for p, scale in self.learning_rate_scales if matches([p], v.path)), 1.0)
+            for v in variables
+        ]
 
     def apply(self, grads, trainable_variables=None):
         """Apply gradients, as `keras.optimizers.Optimizer.apply` does.
@@ -120,14 +127,12 @@ class AdamW(keras.optimizers.Optimizer):
         zero, and the variable is decayed. Repeated rows of TensorFlow's sparse gradient of an
         embedding are summed before its norm is computed.
         """
-        variables = (
-            self._trainable_variables if trainable_variables is None else trainable_variables
-        )
-        variables = list(variables)
+        given = trainable_variables
+        variables = list(self._trainable_variables if given is None else given)
         grads = [_dense(gradient, each) for gradient, each in zip(grads, variables, strict=True)]
-        super().apply(grads, None if trainable_variables is None else variables)
+        super().apply(grads, None if given is None else variables)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient, variable, learning_rate):  # of `apply`
         self._move(gradient, variable, self._rates(learning_rate))
 
     @property
@@ -157,9 +162,8 @@ class AdamW(keras.optimizers.Optimizer):
         return self._measure(scales)
 
     def _rates(self, learning_rate, applies=None) -> _Rates:
-        rates = _Rates(
-            learning_rate, self.beta_1, 1.0 - self.beta_1, self.beta_2, 1.0 - self.beta_2
-        )
+        b1, b2 = self.beta_1, self.beta_2
+        rates = _Rates(learning_rate, b1, 1.0 - b1, b2, 1.0 - b2)
         if applies is None:
             return rates
         # A learning rate without a schedule is a variable, which JAX's `where` does not accept.
@@ -170,10 +174,12 @@ class AdamW(keras.optimizers.Optimizer):
         )
 
     def _move(self, gradient, variable, rates: _Rates):
-        """Update a variable and its moments; return the factor of its learning rate."""
+        """Update a variable and its moments; return the factor of its update."""
         rates = _Rates(*(ops.cast(rate, variable.dtype) for rate in rates))
         index = self._get_variable_index(variable)
-        update = self._direction(gradient, variable, index, rates)
+        update = self._undecayed(ops.cast(gradient, variable.dtype), variable, index, rates)
+        if self._decayed[index]:
+            update = update + self.weight_decay_rate * variable
         scale = self._scale(update, variable, index)
         learning_rate = rates.learning_rate
         if self._rate_scales[index] != 1.0:
@@ -181,27 +187,11 @@ class AdamW(keras.optimizers.Optimizer):
         self.assign_sub(variable, learning_rate * scale * update)
         return scale
 
-    def _rate_scale(self, path: str) -> float:
-        """Return the factor of the learning rate of the variable `path`."""
-        factors = (
-            factor for pattern, factor in self.learning_rate_scales if matches([pattern], path)
-        )
-        return next(factors, 1.0)
-
     def _measure(self, scales: list) -> dict[str, Any]:
-        """`measures` by name; `scales` are the variables' factors of the learning rate."""
         return {}
 
     def _has_variance(self, variable) -> bool:
-        """Return whether the second moment of a variable's gradient is needed."""
         return True
-
-    def _direction(self, gradient, variable, index: int, rates: _Rates):
-        """Return the update before the learning rate; also updates the moments."""
-        update = self._undecayed(ops.cast(gradient, variable.dtype), variable, index, rates)
-        if self._decayed[index]:
-            update = update + self.weight_decay_rate * variable
-        return update
 
     def _undecayed(self, gradient, variable, index: int, rates: _Rates):
         """Return the update without weight decay; also updates the moments."""
@@ -259,21 +249,14 @@ class Lamb(AdamW):
     def __init__(
         self,
         learning_rate=1e-3,
-        exclude_from_weight_decay: str | Sequence[str] = EXCLUDED,
         exclude_from_layer_adaptation: str | Sequence[str] | None = None,
         name: str = "lamb",
         **kwargs,
     ):
-        super().__init__(
-            learning_rate=learning_rate,
-            exclude_from_weight_decay=exclude_from_weight_decay,
-            name=name,
-            **kwargs,
-        )
-        if exclude_from_layer_adaptation is None:
-            exclude_from_layer_adaptation = exclude_from_weight_decay
+        super().__init__(learning_rate, name=name, **kwargs)
+        patterns = exclude_from_layer_adaptation
         self.exclude_from_layer_adaptation = checked_patterns(
-            "exclude_from_layer_adaptation", exclude_from_layer_adaptation
+            "exclude_from_layer_adaptation", self.undecayed if patterns is None else patterns
         )
 
     def build(self, variables):
@@ -369,13 +352,13 @@ class Muon(AdamW):
         return len(variable.shape) != 2 or not matches(self.orthogonalized, variable.path)
 
     def _undecayed(self, gradient, variable, index: int, rates):
-        moment = self._moments[index]
         if self._variances[index] is not None:
             return super()._undecayed(gradient, variable, index, rates)
+        moment = self._moments[index]
         new_moment = rates.keep_1 * moment + rates.add_1 * gradient
         self.assign(moment, new_moment)
         nesterov = rates.keep_1 * new_moment + rates.add_1 * gradient
-        update = newton_schulz.orthogonalize(nesterov, self.orthogonalize_in)
+        update = orthogonalize(nesterov, self.orthogonalize_in)
         return _RMS * max(variable.shape) ** 0.5 * ops.cast(update, variable.dtype)
 
     def get_config(self):
@@ -386,8 +369,31 @@ class Muon(AdamW):
         }
 
 
+def orthogonalize(matrix, dtype: str = "float32"):
+    """Return a matrix with the same singular vectors and singular values between 0.7 and 1.2.
+
+    Singular values below about 1e-3 of the Frobenius norm remain smaller.
+
+    Args:
+        matrix: `[rows, columns]`.
+        dtype: in which it is computed.
+
+    Returns:
+        `[rows, columns]` in `dtype`; zeros for zeros.
+    """
+    a, b, c = _NEWTON_SCHULZ
+    norm = ops.norm(matrix)
+    x = ops.cast(matrix / ops.where(norm > 0, norm, 1.0), dtype)
+    rows, columns = matrix.shape
+    if rows > columns:
+        x = ops.transpose(x)
+    for _ in range(_ITERATIONS):
+        gram = ops.matmul(x, ops.transpose(x))
+        x = a * x + ops.matmul(b * gram + c * ops.matmul(gram, gram), x)
+    return ops.transpose(x) if rows > columns else x
+
+
 def _dense(gradient, variable):
-    """Return the gradient of a variable as a tensor; zeros if there is none."""
     zeros = ops.zeros(variable.shape, variable.dtype)
     if gradient is None:
         return zeros

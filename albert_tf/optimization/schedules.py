@@ -33,7 +33,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         num_warmup_steps: int = 0,
         start_warmup_step: int = 0,
         final_learning_rate_ratio: float = 0.0,
-        name: str = "warmup",
+        name: str | None = None,
     ):
         super().__init__()
         self.learning_rate = learning_rate
@@ -41,7 +41,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         self.num_warmup_steps = num_warmup_steps
         self.start_warmup_step = start_warmup_step
         self.final_learning_rate_ratio = final_learning_rate_ratio
-        self.name = name
+        self.name = name or type(self).__name__
 
     def __call__(self, step):
         """Return the rate at `step`, which is the number of updates made so far; float32 scalar."""
@@ -71,14 +71,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         return ops.cast(steps, "float32") / float(of)
 
     def get_config(self):
-        return {
-            "learning_rate": self.learning_rate,
-            "num_train_steps": self.num_train_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "start_warmup_step": self.start_warmup_step,
-            "final_learning_rate_ratio": self.final_learning_rate_ratio,
-            "name": self.name,
-        }
+        return dict(vars(self))  # the arguments
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -105,13 +98,9 @@ class WarmupPolynomialDecay(WarmupSchedule):
         num_train_steps: int,
         num_warmup_steps: int = 0,
         power: float = 1.0,
-        start_warmup_step: int = 0,
-        name: str = "warmup_polynomial_decay",
         **kwargs,
     ):
-        super().__init__(
-            learning_rate, num_train_steps, num_warmup_steps, start_warmup_step, name=name, **kwargs
-        )
+        super().__init__(learning_rate, num_train_steps, num_warmup_steps, **kwargs)
         self.power = power
 
     def _since_start(self, step):
@@ -120,9 +109,6 @@ class WarmupPolynomialDecay(WarmupSchedule):
     def _decay(self, step):
         remaining = self._remaining(step, self.num_train_steps)
         return remaining if self.power == 1.0 else ops.power(remaining, self.power)
-
-    def get_config(self):
-        return {**super().get_config(), "power": self.power}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -148,22 +134,15 @@ class WarmupStableDecay(WarmupSchedule):
         num_train_steps: int,
         num_warmup_steps: int = 0,
         cooldown_steps: int = 0,
-        start_warmup_step: int = 0,
-        name: str = "warmup_stable_decay",
         **kwargs,
     ):
-        super().__init__(
-            learning_rate, num_train_steps, num_warmup_steps, start_warmup_step, name=name, **kwargs
-        )
+        super().__init__(learning_rate, num_train_steps, num_warmup_steps, **kwargs)
         self.cooldown_steps = cooldown_steps
 
     def _decay(self, step):
         if not self.cooldown_steps:
             return ops.ones((), "float32")
         return self._remaining(step, self.cooldown_steps)
-
-    def get_config(self):
-        return {**super().get_config(), "cooldown_steps": self.cooldown_steps}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -177,24 +156,6 @@ class WarmupCosineDecay(WarmupSchedule):
         >>> [round(float(rate(step)), 3) for step in (0, 10, 20, 60, 100)]
         [0.0, 0.05, 0.1, 0.05, 0.0]
     """
-
-    def __init__(
-        self,
-        learning_rate: float,
-        num_train_steps: int,
-        num_warmup_steps: int = 0,
-        start_warmup_step: int = 0,
-        final_learning_rate_ratio: float = 0.0,
-        name: str = "warmup_cosine_decay",
-    ):
-        super().__init__(
-            learning_rate,
-            num_train_steps,
-            num_warmup_steps,
-            start_warmup_step,
-            final_learning_rate_ratio,
-            name,
-        )
 
     def _decay(self, step):
         warm = self.start_warmup_step + self.num_warmup_steps

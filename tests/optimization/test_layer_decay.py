@@ -10,7 +10,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.optimization import create_optimizer
-from albert_tf.optimization.layer_decay import layer_decay_scales
+from albert_tf.optimization.variables import layer_decay_scales
 from tests.support.backends import as_numpy, update_function, variable
 from tests.support.tiny import CONFIG
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.optimization import create_optimizer
-from albert_tf.optimization.newton_schulz import orthogonalize
-from albert_tf.optimization.optimizers import Muon
+from albert_tf.optimization.optimizers import Muon, orthogonalize
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.support.backends import as_numpy, update_function, variable
 

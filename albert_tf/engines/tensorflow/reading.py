@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.record_reader import read_block
 from albert_tf.tensorflow_errors import tensorflow_reason
 
 # What TensorFlow raises for a damaged TFRecord file, among other things.
@@ -77,7 +79,13 @@ def _reading_error(error: tf.errors.OpError, index: RecordIndex | None) -> Input
     if wrong := _WRONG_VALUE.search(reason):
         return InputError(wrong[1])
     if index and (damaged := _DAMAGED_RECORD.search(reason)):
-        with contextlib.suppress(OSError):
-            if name := index.damaged_at(int(damaged[1])):
-                return InputError(f"{name} is damaged: its checksum is wrong")
+        position = int(damaged[1])
+        is_inside = (index.offset <= position) & (position < index.offset + index.bytes)
+        for block in np.flatnonzero(is_inside).tolist():
+            try:
+                read_block(index, block)
+            except InputError as found:
+                return found  # names the record
+            except OSError:
+                pass
     return InputError(f"the TFRecords cannot be read: {reason}")

@@ -1,13 +1,40 @@
-"""Layer-wise decay of the learning rate (ULMFiT, arXiv 1801.06146; ELECTRA, arXiv 2003.10555)."""
+"""Which variables a setting of an optimizer concerns: regular expressions for their paths."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
 
+def checked_patterns(argument: str, patterns: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one or several regular expressions as a tuple.
+
+    Raises:
+        InputError: If one is invalid; it names `argument`.
+    """
+    patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise InputError(
+                f"`{argument}`={pattern}: must be regular expressions ({error})"
+            ) from None
+    return patterns
+
+
+def matches(patterns: Sequence[str], path: str) -> bool:
+    """Return whether any regular expression is found in `path`."""
+    return any(re.search(pattern, path) for pattern in patterns)
+
+
 def layer_decay_scales(config: AlbertConfig, decay: float) -> tuple[tuple[str, float], ...]:
     """Return factors of the learning rates, smaller with the distance from the head.
+
+    Source: ULMFiT (arXiv 1801.06146), ELECTRA (arXiv 2003.10555).
 
     A variable at distance k is trained with the learning rate times `decay` to the power of k. With
     G groups of layers (`num_hidden_groups`), distances are
