@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Self
 
@@ -76,26 +77,35 @@ class Features:
         """The number of texts that are several examples."""
         return int((self.windows_per_text > 1).sum())
 
-    def padded(self, length: int) -> dict[str, np.ndarray]:
-        """Pad all sequences to one length.
+    def padded(self, length: int, examples: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Pad sequences to one length.
 
         Args:
             length: length in tokens; no sequence may be longer.
+            examples: numbers of the examples, `[examples]`; None for all.
 
         Returns:
             `input_ids`, `input_mask` and `segment_ids`, int32 `[examples, length]` or
             `[examples, choices, length]`, and the other arrays.
         """
-        mask = np.arange(length) < self.lengths[:, None]
+        examples = np.arange(len(self)) if examples is None else examples
+        sequences = examples
+        if self.choices:
+            sequences = examples[:, None] * self.choices + np.arange(self.choices)
+        columns = np.arange(length)
+        mask = columns < self.lengths[sequences][..., None]
+        stored = (self._starts[sequences][..., None] + columns)[mask]
         ids = np.full(mask.shape, self.pad_id, np.int32)
         segments = np.zeros(mask.shape, np.int32)
-        ids[mask], segments[mask] = self.ids, self.segments
+        ids[mask], segments[mask] = self.ids[stored], self.segments[stored]
         tokens = {"input_ids": ids, "input_mask": mask.astype(np.int32), "segment_ids": segments}
-        if self.choices:
-            tokens = {
-                name: value.reshape(-1, self.choices, length) for name, value in tokens.items()
-            }
-        return {**tokens, **self.arrays}
+        return tokens | {name: value[examples] for name, value in self.arrays.items()}
+
+    @functools.cached_property
+    def _starts(self) -> np.ndarray:
+        """Where the sequences begin in `ids`."""
+        lengths = self.lengths.astype(np.int64)
+        return np.cumsum(lengths) - lengths
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as arrays by name, to be written to a file."""

@@ -1,28 +1,28 @@
 """Examples in memory as NumPy batches, by the number of the batch.
 
-They come in the order of `albert_tf.input.example_order`.
+The cost of a batch grows with its longest sequence. So examples of similar length are grouped, and
+a batch is padded to the smallest of a few lengths (`length_buckets`): few, since some devices and
+kernels compile every length separately.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf.input.example_order import (
-    WINDOW,
-    TrainingOrder,
-    batch_lengths,
-    evaluation_order,
-    fitting,
-)
 from albert_tf.input.examples import Features
 from albert_tf.input.streams import ENDLESS, WHOLE, Batch, Shard
 
+# Batches whose examples are sorted by length together: enough for similar lengths in a batch, few
+# enough that batches differ from epoch to epoch.
+WINDOW = 50
 # Epochs whose order is kept: threads prepare batches of two of them at once, and if an epoch is
 # short, of more.
 _EPOCHS_KEPT = 16
+_SMALLEST = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,24 +61,28 @@ class MemoryBatches:
 
     def __init__(self, stream: MemoryStream, shard: Shard):
         self._features, self._rows = stream.features, shard.rows(stream.batch_size)
-        lengths = stream.features.lengths.astype(np.int64)
-        self._starts = np.cumsum(lengths) - lengths  # of the sequences in `features.ids`
-        self._buckets = batch_lengths(
-            stream.features, stream.max_seq_length, stream.pad_to_max_length
-        )
+        longest, limit = int(stream.features.lengths.max(initial=0)), stream.max_seq_length
+        if longest > limit:
+            raise ValueError(f"a sequence of {longest} tokens, at most {limit} are expected")
+        self._buckets = (limit,) if stream.pad_to_max_length else length_buckets(limit)
         lengths, seed = stream.features.example_lengths, stream.seed
         self._order: TrainingOrder | None = None
         if seed is None:
             self._numbers = evaluation_order(lengths, stream.batch_size)
             real = np.where(self._numbers >= 0, lengths[np.maximum(self._numbers, 0)], 0)
-            self._lengths = fitting(self._buckets, real)
+            self._lengths = _fitting(self._buckets, real)
             return
         window = 1 if stream.pad_to_max_length else WINDOW
-        self._order = TrainingOrder(lengths, stream.batch_size, seed, window)
+        order = TrainingOrder(lengths, stream.batch_size, seed, window)
+        self._order, buckets = order, self._buckets
+
         # Of a function, not of a method: a cycle of references would delay its release.
-        self._of_epoch = functools.lru_cache(_EPOCHS_KEPT)(
-            functools.partial(_of_epoch, self._order, lengths, self._buckets)
-        )
+        @functools.lru_cache(_EPOCHS_KEPT)
+        def of_epoch(epoch: int) -> tuple[np.ndarray, np.ndarray]:
+            examples = order.of_epoch(epoch)
+            return examples, _fitting(buckets, lengths[examples])
+
+        self._of_epoch = of_epoch
 
     @property
     def element_spec(self) -> dict[str, tuple[tuple[int | None, ...], np.dtype]]:
@@ -119,31 +123,101 @@ class MemoryBatches:
             raise IndexError(step)
         if self._order is None:
             numbers = self._numbers[step, self._rows]
-            batch = self._gather(np.maximum(numbers, 0), int(self._lengths[step]))
+            batch = self._features.padded(int(self._lengths[step]), np.maximum(numbers, 0))
             is_real = (numbers >= 0).astype(np.int32)
             return batch | {"example_number": numbers, "is_real_example": is_real}
         epoch, number = self._order.locate(step)
         examples, lengths = self._of_epoch(epoch)
-        return self._gather(examples[number, self._rows], int(lengths[number]))
-
-    def _gather(self, examples: np.ndarray, length: int) -> Batch:
-        """Return the features of the examples with these numbers, `[rows]`, padded to a length."""
-        features, sequences = self._features, examples
-        if features.choices:
-            sequences = examples[:, None] * features.choices + np.arange(features.choices)
-        columns = np.arange(length)
-        mask = columns < features.lengths[sequences][..., None]
-        stored = (self._starts[sequences][..., None] + columns)[mask]
-        ids = np.full(mask.shape, features.pad_id, np.int32)
-        segments = np.zeros(mask.shape, np.int32)
-        ids[mask], segments[mask] = features.ids[stored], features.segments[stored]
-        tokens = {"input_ids": ids, "input_mask": mask.astype(np.int32), "segment_ids": segments}
-        return tokens | {name: value[examples] for name, value in features.arrays.items()}
+        return self._features.padded(int(lengths[number]), examples[number, self._rows])
 
 
-def _of_epoch(
-    order: TrainingOrder, lengths: np.ndarray, buckets: tuple[int, ...], epoch: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the examples of the batches that begin in an epoch, and the length of each batch."""
-    examples = order.of_epoch(epoch)
-    return examples, fitting(buckets, lengths[examples])
+def length_buckets(max_seq_length: int) -> tuple[int, ...]:
+    """Return the lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
+
+    Powers of two and the midpoints between them waste at most a quarter, and are multiples of 8,
+    which suits matrix units.
+    """
+    lengths = [_SMALLEST]
+    power = 2 * _SMALLEST
+    while power < max_seq_length:
+        lengths += [power, power * 3 // 2]
+        power *= 2
+    return (*(length for length in lengths if length < max_seq_length), max_seq_length)
+
+
+def _fitting(buckets: Sequence[int], lengths: np.ndarray) -> np.ndarray:
+    """Return the smallest bucket that holds each of `[batches, examples]`, int32 `[batches]`."""
+    longest = lengths.max(axis=1, initial=0)
+    return np.array(buckets, np.int32)[np.searchsorted(buckets, longest)]
+
+
+class TrainingOrder:
+    """The examples of each training batch, as a function of these arguments alone.
+
+    Examples come in epochs without gaps between them, each with every example once in its own
+    order. Batches within an epoch are sorted by length within windows, and then shuffled; a batch
+    that spans two epochs is left as it is.
+
+    Args:
+        lengths: of the examples, `[examples]`.
+        batch_size: examples in a batch.
+        seed: of the orders.
+        window: number of batches that are sorted together; 1 to sort none.
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, window: int = WINDOW):
+        self._lengths = lengths
+        self._size = batch_size
+        self._seed = seed % 2**64
+        self._window = window
+
+    def locate(self, step: int) -> tuple[int, int]:
+        """Return the epoch in which batch `step` begins, and its number in the epoch."""
+        epoch = step * self._size // len(self._lengths)
+        return epoch, step - self._first(epoch)
+
+    def of_epoch(self, epoch: int) -> np.ndarray:
+        """Return the batches that begin in an epoch: examples, int32 `[batches, batch_size]`.
+
+        There may be none, if a batch spans several epochs.
+        """
+        size, start = self._size, epoch * len(self._lengths)
+        first, after = self._first(epoch), self._first(epoch + 1)
+        whole = max((start + len(self._lengths)) // size, first)
+        inside = self._examples(first * size, whole * size).reshape(-1, size)
+        draw = np.random.default_rng([self._seed, epoch, 1])
+        windows = range(0, len(inside) if self._window > 1 else 0, self._window)
+        for begin in windows:
+            batches = inside[begin : begin + self._window]
+            by_length = np.argsort(self._lengths[batches.ravel()], kind="stable")
+            batches[:] = draw.permutation(batches.ravel()[by_length].reshape(-1, size))
+        spanning = self._examples(whole * size, after * size).reshape(-1, size)
+        return np.concatenate([inside, spanning]).astype(np.int32)
+
+    def _first(self, epoch: int) -> int:
+        """Return the number of the first batch that begins in an epoch or later."""
+        return -(-epoch * len(self._lengths) // self._size)
+
+    def _examples(self, start: int, end: int) -> np.ndarray:
+        count = len(self._lengths)
+        parts: list[np.ndarray] = [np.zeros(0, np.int64)]
+        for epoch in range(start // count, -(-end // count) if end > start else 0):
+            order = np.random.default_rng([self._seed, epoch]).permutation(count)
+            parts.append(order[max(start - epoch * count, 0) : end - epoch * count])
+        return np.concatenate(parts)
+
+
+def evaluation_order(lengths: np.ndarray, batch_size: int) -> np.ndarray:
+    """Return the batches of an evaluation, the longest examples first.
+
+    Args:
+        lengths: of the examples, `[examples]`.
+        batch_size: examples in a batch.
+
+    Returns:
+        Numbers of examples, int32 `[batches, batch_size]`; -1 pads the last batch.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
+    padded[: len(order)] = order
+    return padded.reshape(-1, batch_size)

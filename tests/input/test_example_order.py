@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from albert_tf.input.example_order import TrainingOrder, length_buckets
+from albert_tf.input.memory_batches import TrainingOrder, length_buckets
 
 
 @pytest.mark.parametrize("longest", [5, 8, 20, 64, 100, 512])
