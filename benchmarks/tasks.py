@@ -54,7 +54,7 @@ def compiling(
     model = AlbertForPreTraining(AlbertConfig(**config))
     engine = TensorFlowEngine(TensorFlowDevices(jit_compile=xla))
     optimizer = create_optimizer("lamb", 1e-4)
-    step = engine.create_training_step(model, optimizer, PretrainingObjective())
+    step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
     for name in ("first call", "step"):
         with clock.part(name):

@@ -15,38 +15,16 @@ from __future__ import annotations
 
 import abc
 import importlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple
-
-import keras
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
 from albert_tf.checkpoints.saving import CheckpointFolder, Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.devices import Devices
 from albert_tf.engines.registry import find_engine
-from albert_tf.engines.steps import EvaluationStep, PredictionStep, StepOptions, TrainingStep
+from albert_tf.engines.steps import TrainingStep
 from albert_tf.engines.workers import shared_settings
 from albert_tf.input.streams import BatchStream
-from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.optimizers import AdamW
-
-
-class EngineParts(NamedTuple):
-    """The parts of an engine; steps take a model, what they compute of it, and the devices.
-
-    Attributes:
-        create_devices: returns the devices that options ask for, and joins the other workers.
-        training_step, evaluation_step, prediction_step: see `albert_tf.engines.steps`.
-        checkpoints: saves and restores a training step.
-    """
-
-    create_devices: Callable[[DeviceOptions], Devices]
-    training_step: type[TrainingStep]
-    evaluation_step: Callable[[keras.Model, Objective, Any], EvaluationStep]
-    prediction_step: Callable[[keras.Model, Sequence[str], Any], PredictionStep]
-    checkpoints: type[Checkpoints]
 
 
 class Engine(abc.ABC):
@@ -59,19 +37,27 @@ class Engine(abc.ABC):
         name: its key in `albert_tf.engines.registry.ENGINES`.
         checks_lengths: whether the length that a record declares is checked before it is read. If
             not, the lengths of all records are checked when training starts.
-        parts: classes of its parts.
+        training_step: class of training steps.
+        evaluation_step: class of `EvaluationStep`s, created from model, objective and devices.
+        prediction_step: class of `PredictionStep`s, created from model, names of its outputs and
+            devices. Models are created in the scope of the devices.
+        checkpoints: saves and restores a training step.
         workers: the processes that train together.
     """
 
     name: ClassVar[str]
     checks_lengths: ClassVar[bool] = False
-    parts: ClassVar[EngineParts]
+    training_step: ClassVar[type[TrainingStep]]
+    evaluation_step: ClassVar[type]
+    prediction_step: ClassVar[type]
+    checkpoints: ClassVar[type[Checkpoints]]
 
     def __init__(self, devices: Any):
         self.devices = devices
         self.workers = devices.workers
 
     @classmethod
+    @abc.abstractmethod
     def create(cls, options: DeviceOptions) -> Engine:
         """Return the engine on the devices that the options ask for; join the other workers.
 
@@ -79,7 +65,6 @@ class Engine(abc.ABC):
             InputError: If options contradict each other or the devices do not exist.
             WorkerLost: If another worker does not come.
         """
-        return cls(cls.parts.create_devices(options))
 
     @abc.abstractmethod
     def set_random_seed(self, seed: int) -> None:
@@ -88,32 +73,6 @@ class Engine(abc.ABC):
         Engines other than TensorFlow must not call `keras.utils.set_random_seed`, which imports
         TensorFlow wherever it is installed.
         """
-
-    def scope(self) -> AbstractContextManager:
-        """Return a block in which models and optimizers must be created."""
-        return self.devices.scope()
-
-    def create_training_step(
-        self, model: keras.Model, optimizer: AdamW, objective: Objective, **options: Any
-    ) -> TrainingStep:
-        """Return what trains a model.
-
-        Args:
-            model: a model of this project, created in `scope`.
-            optimizer: created in `scope`; built here, on the model's trainable weights.
-            objective: what is minimized.
-            **options: fields of `StepOptions`.
-        """
-        step_options = StepOptions(**options)
-        return self.parts.training_step(model, optimizer, objective, self.devices, step_options)
-
-    def create_evaluation_step(self, model: keras.Model, objective: Objective) -> EvaluationStep:
-        """Return what evaluates a model that was created in `scope`."""
-        return self.parts.evaluation_step(model, objective, self.devices)
-
-    def create_prediction_step(self, model: keras.Model, outputs: Sequence[str]) -> PredictionStep:
-        """Return what runs a model that was created in `scope` and returns some of its outputs."""
-        return self.parts.prediction_step(model, tuple(outputs), self.devices)
 
     @abc.abstractmethod
     def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
@@ -138,11 +97,11 @@ class Engine(abc.ABC):
 
         Args:
             folder: of the checkpoints, `model.ckpt-STEP`.
-            training_step: made by `create_training_step`.
+            training_step: what is saved.
             keep: number of latest checkpoints to keep.
             keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
         """
-        return self.parts.checkpoints(
+        return self.checkpoints(
             self.checkpoints_in(folder), training_step, keep, keep_every_n_hours
         )
 

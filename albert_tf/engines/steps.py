@@ -90,7 +90,7 @@ class TrainingStep(abc.ABC, Generic[DevicesOfEngine]):
         optimizer: AdamW,
         objective: Objective,
         devices: DevicesOfEngine,
-        options: StepOptions,
+        options: StepOptions = StepOptions(),
     ):
         self.model = model
         self.optimizer = optimizer

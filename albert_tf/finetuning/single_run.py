@@ -118,9 +118,11 @@ class FineTuningRun:
         self._evaluation: Scored | None = None
         self.engine = context.engine
         self.engine.set_random_seed(options.random_seed)
-        with self.engine.scope():
+        with self.engine.devices.scope():
             self.model = self.task.build_model(context.config, self.options.dtype_policy)
-        self._predict_step = self.engine.create_prediction_step(self.model, self.task.outputs)
+        self._predict_step = self.engine.prediction_step(
+            self.model, self.task.outputs, self.engine.devices
+        )
         self._pad = options.pad_to_max_length or self.engine.devices.is_tpu
 
     def train(self) -> None:

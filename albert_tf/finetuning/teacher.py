@@ -67,7 +67,7 @@ class Teacher:
         """Return the teacher, and the numbers of its outputs for the student's labels."""
         name, labels = self._options.teacher, self._labels
         kinds = (each for each in task_kinds() if each.settings_file == self._options.settings_file)
-        with arguments_renamed(name="teacher"), self._context.engine.scope():
+        with arguments_renamed(name="teacher"), self._context.engine.devices.scope():
             model = next(kinds).load("text_model").from_preset(name)
             if not model.starts_with_head:
                 raise InputError(f"`name`={name}: is not trained for this task")
@@ -116,7 +116,7 @@ class Teacher:
         model, order = self._opened or self._open()
         task = model.task
         encoded = ExampleSet("predict", "", examples, task.encode("predict", examples))
-        step = engine.create_prediction_step(model.model, task.outputs)
+        step = engine.prediction_step(model.model, task.outputs, engine.devices)
         size, pad = options.predict_batch_size, engine.devices.is_tpu
         outputs = outputs_of(engine, step, task, encoded, size, pad)
         refuse_nan(outputs, f"`teacher`={self._options.teacher}")

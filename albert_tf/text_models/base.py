@@ -144,7 +144,9 @@ class TextModel(abc.ABC):
     def _prediction_step(self, outputs: tuple[str, ...]) -> PredictionStep:
         step, model = self._prediction_steps.get(outputs, (None, None))
         if step is None or model is not self.model:
-            step = self._engine.create_prediction_step(self._predicting_model(), outputs)
+            step = self._engine.prediction_step(
+                self._predicting_model(), outputs, self._engine.devices
+            )
             self._prediction_steps[outputs] = (step, self.model)
         return step
 

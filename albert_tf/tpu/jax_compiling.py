@@ -48,7 +48,7 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
     engine = JaxEngine(devices_of_slice)
     task = find_pretraining_task("sop")
     config = find_config(options)
-    with engine.scope():
+    with engine.devices.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)

@@ -80,7 +80,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
         SliceStrategy(replicas), within_xla=True, jax_kernels=options.attention != "plain"
     )
     engine = TensorFlowEngine(devices)
-    with engine.scope():
+    with engine.devices.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)

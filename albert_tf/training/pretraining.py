@@ -80,7 +80,7 @@ def pretrain_checked(options: PretrainingOptions) -> None:
     is_chief = engine.workers.is_chief
     with training_folder(options, engine):
         task = _first(train_records, eval_records).task
-        with engine.scope():
+        with engine.devices.scope():
             model = task.model(config, dtype=options.dtype_policy)
         evaluation = Evaluation(options, engine, model, task, eval_records)
         trained: str | None = None
@@ -248,7 +248,7 @@ class Evaluation:
         self._records = records
         measures = records is not None and task.measured_by(records.task)
         self._task = records.task if records is not None and measures else task
-        self._step = engine.create_evaluation_step(model, self._task.objective)
+        self._step = engine.evaluation_step(model, self._task.objective, engine.devices)
         self._results: dict[str, float] = {}
         self._predictions: dict[str, np.ndarray] = {}
         self._held_out: HeldOut | None = None

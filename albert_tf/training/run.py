@@ -18,7 +18,7 @@ from albert_tf.checkpoints.folder import check_engine
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES
-from albert_tf.engines.steps import TrainingStep
+from albert_tf.engines.steps import StepOptions, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_json, remove, write_bytes, write_text
@@ -207,18 +207,18 @@ def create_training_step(
     Raises:
         InputError: If the batch does not divide by the replicas or the micro-batches.
     """
-    with engine.scope():
+    with engine.devices.scope():
         schedule = create_schedule(options.schedule, **options.schedule_arguments())
         arguments = options.optimizer_arguments(model.config)
         optimizer = create_optimizer(options.optimizer, schedule, **arguments)
-    return engine.create_training_step(
+    return engine.training_step(
         model,
         optimizer,
         objective,
-        micro_batches=micro_batches(options, engine),
-        clip_norm=options.clip_norm,
-        seed=options.random_seed,
-        remat=options.remat,
+        engine.devices,
+        StepOptions(
+            micro_batches(options, engine), options.clip_norm, options.random_seed, options.remat
+        ),
     )
 
 

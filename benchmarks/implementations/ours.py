@@ -29,7 +29,7 @@ def prepare(workload: Workload, jit_compile: bool | None = None):
         model = AlbertForSequenceClassification(config, 2, 0.0, dtype=dtype)
         objective = ClassificationObjective()
     if workload.task == "inference":
-        predict = engine.create_prediction_step(model, ("logits",))
+        predict = engine.prediction_step(model, ("logits",), engine.devices)
 
         def infer(count: int) -> None:
             for _ in range(count):
@@ -37,5 +37,5 @@ def prepare(workload: Workload, jit_compile: bool | None = None):
 
         return infer
     optimizer = create_optimizer("lamb" if workload.task == "pretraining" else "adamw", 1e-4)
-    step = engine.create_training_step(model, optimizer, objective)
+    step = engine.training_step(model, optimizer, objective, engine.devices)
     return lambda count: step(batches, count)

@@ -29,8 +29,8 @@ def prepare(workload: Workload, attention: str):
     model = AlbertForPreTraining(
         AlbertConfig(**workload.config), dtype=DTYPE_POLICIES[workload.dtype]
     )
-    step = engine.create_training_step(
-        model, create_optimizer("lamb", 1e-4), PretrainingObjective()
+    step = engine.training_step(
+        model, create_optimizer("lamb", 1e-4), PretrainingObjective(), engine.devices
     )
     batch = jax.device_put({name: np.asarray(rows) for name, rows in workload.batch().items()})
 

@@ -29,9 +29,8 @@ from tests.support.finetuning import LENGTH, options_of, write_files
 
 ENGINE = types.SimpleNamespace(
     workers=Workers(),
-    scope=contextlib.nullcontext,
-    create_prediction_step=lambda model, outputs: None,
-    devices=types.SimpleNamespace(is_tpu=False),
+    prediction_step=lambda model, outputs, devices: None,
+    devices=types.SimpleNamespace(is_tpu=False, scope=contextlib.nullcontext),
 )
 
 

@@ -53,7 +53,7 @@ def create_model(seed=3, optimizer_name="lamb"):
 
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
     engine = TensorFlowEngine(TensorFlowDevices())
-    step = engine.create_training_step(model, optimizer, PretrainingObjective())
+    step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
     return engine.create_checkpoints(str(folder), step)
 
 

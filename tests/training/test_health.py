@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -47,12 +48,12 @@ class Scaled(PretrainingObjective):
 def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
     keras.utils.set_random_seed(7)
     # One layer: tracing and compiling more is what would take long.
-    return TensorFlowEngine(TensorFlowDevices()).create_training_step(
+    return TrainingStep(
         AlbertForPreTraining(dataclasses.replace(CONFIG, num_hidden_layers=1)),
         create_optimizer(optimizer, 0.01),
         Scaled(),
-        micro_batches=micro_batches,
-        clip_norm=clip_norm,
+        TensorFlowDevices(),
+        StepOptions(micro_batches=micro_batches, clip_norm=clip_norm),
     )
 
 

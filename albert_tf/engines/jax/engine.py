@@ -10,7 +10,8 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from albert_tf.engines.base import Engine, EngineParts
+from albert_tf.engines.base import Engine
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.engines.jax.checkpoints import Checkpoints
 from albert_tf.engines.jax.devices import JaxDevices, create_devices
@@ -25,7 +26,14 @@ class JaxEngine(Engine):
     name = "jax"
     checks_lengths = True
     devices: JaxDevices
-    parts = EngineParts(create_devices, TrainingStep, EvaluationStep, PredictionStep, Checkpoints)
+    training_step = TrainingStep
+    evaluation_step = EvaluationStep
+    prediction_step = PredictionStep
+    checkpoints = Checkpoints
+
+    @classmethod
+    def create(cls, options: DeviceOptions) -> JaxEngine:
+        return cls(create_devices(options))
 
     def set_random_seed(self, seed: int) -> None:
         # Initializers take their seeds from here. `keras.utils.set_random_seed` does the same, and

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.base import Engine, EngineParts
+from albert_tf.engines.base import Engine
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.batches import dataset
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, create_devices
@@ -27,7 +28,14 @@ class TensorFlowEngine(Engine):
 
     name = "tensorflow"
     devices: TensorFlowDevices
-    parts = EngineParts(create_devices, TrainingStep, EvaluationStep, PredictionStep, Checkpoints)
+    training_step = TrainingStep
+    evaluation_step = EvaluationStep
+    prediction_step = PredictionStep
+    checkpoints = Checkpoints
+
+    @classmethod
+    def create(cls, options: DeviceOptions) -> TensorFlowEngine:
+        return cls(create_devices(options))
 
     def set_random_seed(self, seed: int) -> None:
         keras.utils.set_random_seed(seed)

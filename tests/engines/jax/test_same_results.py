@@ -45,16 +45,17 @@ def train_on_tensorflow(config: AlbertConfig, optimizer: str, batches, folder):
 
     from albert_tf.engines.tensorflow.batches import ending_at_once
     from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-    from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+    from albert_tf.engines.tensorflow.step import TrainingStep
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
 
     keras.utils.set_random_seed(7)
-    step = TensorFlowEngine(TensorFlowDevices()).create_training_step(
+    step = TrainingStep(
         AlbertForPreTraining(config),
         create_optimizer(optimizer, RATES[optimizer]),
         PretrainingObjective(),
+        TensorFlowDevices(),
     )
     np.savez(folder / "initial.npz", **{w.path: w.numpy() for w in step.model.weights})
     dataset = ending_at_once(tf.data.Dataset.from_tensor_slices(batches))

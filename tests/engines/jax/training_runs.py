@@ -86,6 +86,7 @@ def train(request: Request, mesh) -> None:
     from albert_tf.config import AlbertConfig
     from albert_tf.engines.jax.devices import JaxDevices
     from albert_tf.engines.jax.engine import JaxEngine
+    from albert_tf.engines.steps import StepOptions
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer, create_schedule
@@ -103,7 +104,9 @@ def train(request: Request, mesh) -> None:
     if isinstance(rate, dict):
         rate = create_schedule("polynomial", **rate)
     optimizer = create_optimizer(request.optimizer, rate)
-    step = engine.create_training_step(model, optimizer, PretrainingObjective(), **request.options)
+    step = engine.training_step(
+        model, optimizer, PretrainingObjective(), engine.devices, StepOptions(**request.options)
+    )
     step.tree = jax.device_get(step.tree)  # as of a checkpoint
     where = jax.tree.map(lambda array: array.sharding, step.tree)
     assert where == step.shardings

@@ -35,10 +35,10 @@ ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 def main() -> None:
     engine = TensorFlowEngine.create(DeviceOptions(strategy="mirrored", num_replicas=2))
     predictions(engine)
-    with engine.scope():
+    with engine.devices.scope():
         model = AlbertForPreTraining(ONE_LAYER)
         optimizer = create_optimizer("lamb", 0.01)
-    step = engine.create_training_step(model, optimizer, PretrainingObjective())
+    step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
     initial = keras.tree.map_structure(lambda value: value.numpy(), step.tree)
     for every, noticed in ((2, 4), (4, STEPS), (STEPS + 1, None)):
         step.tree = initial  # on both replicas; traced once
@@ -93,10 +93,10 @@ def saved(folder: str) -> list[int]:
 
 def predictions(engine: TensorFlowEngine) -> None:
     keras.utils.set_random_seed(1)
-    with engine.scope():
+    with engine.devices.scope():
         model = AlbertForSequenceClassification(ONE_LAYER, 3)
     examples = batch(13)
-    step = engine.create_prediction_step(model, ["logits"])
+    step = engine.prediction_step(model, ["logits"], engine.devices)
     stream = MemoryStream(in_memory(examples), LENGTH, 4)
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     logits = predict(engine, step, stream)["logits"]

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -78,11 +79,15 @@ def create_step(replicas: int, micro_batches: int, remat: bool, jit_compile: boo
     engine = TensorFlowEngine.create(options)
     assert engine.devices.num_replicas == replicas
     keras.utils.set_random_seed(7)
-    with engine.scope():
+    with engine.devices.scope():
         model = AlbertForPreTraining(ONE_LAYER)
         optimizer = create_optimizer("lamb", 0.01)
-    return engine.create_training_step(
-        model, optimizer, PretrainingObjective(), micro_batches=micro_batches, remat=remat
+    return engine.training_step(
+        model,
+        optimizer,
+        PretrainingObjective(),
+        engine.devices,
+        StepOptions(micro_batches=micro_batches, remat=remat),
     )
 
 

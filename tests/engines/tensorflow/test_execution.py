@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.execution import TrainingExecution
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS
@@ -141,8 +141,8 @@ def test_models_and_objectives_need_not_know_of_engines():
         (Plain, PlainObjective()),
     ):
         keras.utils.set_random_seed(0)
-        engine = TensorFlowEngine(TensorFlowDevices())
-        step = engine.create_training_step(make(), create_optimizer("lamb", 0.01), objective)
+        devices = TensorFlowDevices()
+        step = TrainingStep(make(), create_optimizer("lamb", 0.01), objective, devices)
         batches = iter(tf.data.Dataset.from_tensors(batch(4)).repeat())
         losses.append(step(batches, 3).history["loss"])
     np.testing.assert_allclose(*losses, rtol=1e-5)

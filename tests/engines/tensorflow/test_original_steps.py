@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
@@ -39,12 +39,12 @@ def built_once(optimizer_name: str, micro_batches: int) -> TrainingStep:
     schedule = WarmupPolynomialDecay(
         settings["init_lr"], settings["num_train_steps"], settings["num_warmup_steps"]
     )
-    return TensorFlowEngine(TensorFlowDevices()).create_training_step(
+    return TrainingStep(
         AlbertForPreTraining(AlbertConfig.from_json_file(str(config))),
         create_optimizer(optimizer_name, schedule),
         PretrainingObjective(),
-        micro_batches=micro_batches,
-        clip_norm=settings["clip_norm"],
+        TensorFlowDevices(),
+        StepOptions(micro_batches=micro_batches, clip_norm=settings["clip_norm"]),
     )
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow import execution
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.forward import EvaluationStep, PredictionStep
 from albert_tf.engines.tensorflow.step import TrainingStep, clip_by_global_norm
 from albert_tf.modeling.execution import rematerialize
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -26,19 +27,16 @@ from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
 
-def create_engine(jit_compile: bool | None = None) -> TensorFlowEngine:
-    return TensorFlowEngine(TensorFlowDevices(jit_compile=jit_compile))
-
-
 def create_step(
     config=CONFIG, optimizer="lamb", learning_rate=0.01, jit_compile=None, **options
 ) -> TrainingStep:
     keras.utils.set_random_seed(7)
-    return create_engine(jit_compile).create_training_step(
+    return TrainingStep(
         AlbertForPreTraining(config),
         create_optimizer(optimizer, learning_rate),
         PretrainingObjective(),
-        **options,
+        TensorFlowDevices(jit_compile=jit_compile),
+        StepOptions(**options),
     )
 
 
@@ -139,7 +137,9 @@ def test_xla_does_not_change_what_is_computed():
     model = AlbertForPreTraining(ONE_LAYER)
     examples = batch(6)
     plain, compiled = (
-        create_engine(jit_compile).create_evaluation_step(model, PretrainingObjective())(examples)
+        EvaluationStep(model, PretrainingObjective(), TensorFlowDevices(jit_compile=jit_compile))(
+            examples
+        )
         for jit_compile in (False, True)
     )
     np.testing.assert_array_equal(plain[2]["masked_lm_ids"], compiled[2]["masked_lm_ids"])
@@ -148,9 +148,9 @@ def test_xla_does_not_change_what_is_computed():
         assert float(one) == pytest.approx(float(other), rel=1e-5)
     examples["example_number"] = np.arange(6)
     plain, compiled = (
-        create_engine(jit_compile).create_prediction_step(model, ("sentence_order_logits",))(
-            iter(tf.data.Dataset.from_tensors(examples))
-        )
+        PredictionStep(
+            model, ("sentence_order_logits",), TensorFlowDevices(jit_compile=jit_compile)
+        )(iter(tf.data.Dataset.from_tensors(examples)))
         for jit_compile in (False, True)
     )
     for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
@@ -202,7 +202,7 @@ def test_clipping_is_by_the_norm_of_all_gradients(clip):
 @pytest.mark.integration
 def test_filled_up_examples_count_for_nothing():
     model = AlbertForPreTraining(CONFIG)
-    step = create_engine().create_evaluation_step(model, PretrainingObjective())
+    step = EvaluationStep(model, PretrainingObjective(), TensorFlowDevices())
     examples = batch(6)
     real = step({**examples, "is_real_example": np.ones(6, "int32")})
     padded = {name: np.concatenate([v, v[:2]]) for name, v in examples.items()}

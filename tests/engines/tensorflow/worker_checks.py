@@ -34,10 +34,10 @@ def main(index: int) -> None:
     assert not is_caught(signal.SIGTERM)  # it ends the process, as before
     agreement(workers, index)
     keras.utils.set_random_seed(index)  # the chief's initial weights are everybody's
-    with engine.scope():
+    with engine.devices.scope():
         model = AlbertForSequenceClassification(dataclasses.replace(CONFIG, num_hidden_layers=1), 3)
         optimizer = create_optimizer("lamb", 0.01)
-    step = engine.create_training_step(model, optimizer, ClassificationObjective())
+    step = engine.training_step(model, optimizer, ClassificationObjective(), engine.devices)
     step.check_replicas()
     predictions(engine, model)
     drift(step, index)
@@ -76,7 +76,7 @@ def may_fail(fails: bool) -> None:
 
 def predictions(engine: TensorFlowEngine, model) -> None:
     examples = batch(COUNT)
-    step = engine.create_prediction_step(model, ["logits"])
+    step = engine.prediction_step(model, ["logits"], engine.devices)
     stream = MemoryStream(in_memory(examples), LENGTH, 4)
     logits = predict(engine, step, stream)["logits"]
     # Here without the other worker, all at once.
