@@ -10,7 +10,6 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from tests.conftest import GOLDEN
 
 
 @pytest.mark.parametrize(
@@ -94,18 +93,6 @@ def test_version_2_has_no_dropout_and_xxlarge_never_had():
     assert AlbertConfig.preset("base", 1).attention_probs_dropout_prob == 0.1
     for size, version in (("base", 2), ("xxlarge", 1)):
         assert AlbertConfig.preset(size, version).hidden_dropout_prob == 0.0
-
-
-def test_json_comes_back_the_same(tmp_path):
-    config = AlbertConfig.preset("large", 1, vocab_size=8000)
-    path = tmp_path / "albert_config.json"
-    path.write_text(config.to_json())
-    assert AlbertConfig.from_json_file(str(path)) == config
-
-
-def test_reads_the_originals_files():
-    config = AlbertConfig.from_json_file(str(GOLDEN / "google_tf1_groups2/albert_config.json"))
-    assert (config.num_hidden_groups, config.hidden_size) == (2, 64)
 
 
 @pytest.mark.parametrize(

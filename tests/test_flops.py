@@ -13,18 +13,16 @@ from albert_tf.flops import (
     classification_flops,
     encoder_flops,
     pretraining_flops,
-    token_classification_flops,
 )
 from albert_tf.modeling.heads import (
     AlbertForPreTraining,
     AlbertForSequenceClassification,
-    AlbertForTokenClassification,
 )
 from albert_tf.modeling.losses import (
     ClassificationObjective,
     PretrainingObjective,
-    TokenClassificationObjective,
 )
+from tests.conftest import slow
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 EXAMPLES = 2
@@ -83,7 +81,11 @@ def selections(config: AlbertConfig, outputs: int) -> int:
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("name", "pairs"), [(name, "none" if name == "other widths" else "sop") for name in CONFIGS]
+    ("name", "pairs"),
+    [
+        *(("groups and inner groups", "sop"), ("other widths", "none")),
+        *slow(("tiny", "sop"), ("no projection", "sop")),
+    ],
 )
 def test_pretraining(name, pairs):
     config = CONFIGS[name]
@@ -103,16 +105,6 @@ def test_classification():
     assert graph == classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG) + selections(
         CONFIG, 1
     )
-
-
-@pytest.mark.slow
-def test_token_classification():
-    names = ("input_ids", "input_mask", "segment_ids")
-    features = {key: tf.constant(batch(EXAMPLES)[key]) for key in names}
-    features["label_ids"] = tf.zeros([EXAMPLES, LENGTH], tf.int32)
-    model = AlbertForTokenClassification(CONFIG, 3)
-    graph = counted(model, TokenClassificationObjective(), features)
-    assert graph == token_classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG)
 
 
 def test_nearly_all_of_it_is_six_per_parameter_and_token():

@@ -296,14 +296,6 @@ def test_a_command_prints_the_arguments_in_an_error_as_flags():
     assert done.stderr.endswith("error: --count=4: too many for --from; see `elsewhere`\n")
 
 
-def test_a_command_prints_an_invalid_flag_in_one_line():
-    done = subprocess.run(
-        [sys.executable, "-c", _COMMAND, "--counts=4"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "-c: error: --counts: no such flag. Did you mean --count?\n"
-
-
 @pytest.mark.parametrize(
     ("work", "arguments", "code"),
     [

@@ -97,17 +97,6 @@ def test_a_message_takes_the_place_of_the_line(monkeypatch):
     assert terminal.getvalue() == "\r\x1b[Kstep 1\r\x1b[Kwarning: low on disk\n"
 
 
-def test_data_preparation_shows_amount_rate_and_time_left(clock):
-    log = io.StringIO()
-    with ThroughputLine("read", "MB", total=40.0, stream=log) as shown:
-        for done in range(1, 13):
-            clock(10)
-            shown.update(float(done))
-    assert log.getvalue() == (
-        "read 6.0 of 40.0 MB  5:40 left  0.1 MB/s\nread 12.0 of 40.0 MB  4:40 left  0.1 MB/s\n"
-    )
-
-
 def test_data_preparation_clears_its_line_on_a_terminal(clock):
     terminal = Terminal()
     with ThroughputLine("read", "MB", stream=terminal) as shown:

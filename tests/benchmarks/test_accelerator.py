@@ -10,7 +10,6 @@ import subprocess
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
 from benchmarks import accelerator, comparison
 from benchmarks.interleaving import ProcessFailed
@@ -135,31 +134,3 @@ def test_what_cannot_run_is_left_out_and_reported(fakes, tmp_path, capsys):
     }
     assert written["left_out"]["albert_tf on JAX: base, 128 x 512"] == "out of memory"
     assert "ImportError: no torch" in printed
-
-
-def test_implementations_on_different_devices_are_not_compared(fakes):
-    fakes.platforms["Hugging Face, compiled"] = "cpu"
-    with pytest.raises(InputError, match="Hugging Face, compiled on the CPU, .* on the GPU"):
-        accelerator.run(accelerator.Options(models=("base",)))
-
-
-def test_a_cpu_leaves_no_results_unless_asked_to(fakes, tmp_path, capsys):
-    names = (*accelerator.OURS.values(), "matrix products on JAX")
-    fakes.platforms.update(dict.fromkeys(names, "cpu"))
-    accelerator.run(accelerator.Options(models=("base",), hugging_face="none"))
-    assert accelerator.STILL_TO_BE_TAKEN in capsys.readouterr().out
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"batch_sizes": ("8", "many")}, "--batch_sizes=many"),
-        ({"max_seq_length": 1024}, "--max_seq_length=1024: base has 512 positions"),
-        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0"),
-        ({"attention": ("sparse",)}, "--attention=sparse: must be one of plain, fused"),
-    ],
-)
-def test_wrong_flags_are_named(fakes, wrong, message):
-    with pytest.raises(InputError, match=message):
-        accelerator.run(accelerator.Options(**wrong))

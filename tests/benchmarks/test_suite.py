@@ -10,10 +10,8 @@ import sys
 
 import pytest
 
-from albert_tf.errors import InputError
 from benchmarks import comparison, measurements, parts
 from benchmarks.comparison import (
-    IMPLEMENTATIONS,
     OURS,
     PRODUCTS,
     Case,
@@ -22,11 +20,9 @@ from benchmarks.comparison import (
     compare,
     products,
 )  # fmt: skip
-from benchmarks.implementations.__main__ import IMPLEMENTATIONS as TABLE
 from benchmarks.implementations.workload import Workload
-from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave
-from benchmarks.measurements import Measurement, comparison_table, reference_of, shown
-from benchmarks.parts import startup
+from benchmarks.interleaving import ProcessFailed, Spread, interleave
+from benchmarks.measurements import Measurement, comparison_table, reference_of
 from benchmarks.pictures import Bar, Panel
 
 WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
@@ -36,25 +32,11 @@ def measurement(way, seconds, **more):
     return Measurement("tiny", way, seconds, **more)
 
 
-def test_a_spread_is_median_minimum_and_maximum():
-    assert Spread.of([3.0, 1.0, 2.0, 9.0]) == Spread(2.5, 1.0, 9.0)
-    assert f"{Spread(2.5, 1.0, 9.0):.1f}" == "2.5 (1.0 to 9.0)"
-
-
 def test_ratios_are_of_a_unit_of_work_in_the_same_round():
     ours = measurement("ours", [2.0, 4.0], amount=8.0)
     theirs = measurement("theirs", [2.0, 2.0], amount=2.0)
     assert (ours.rate, ours.unit_seconds) == (Spread(3.0, 2.0, 4.0), Spread(0.375, 0.25, 0.5))
     assert theirs.times_as_long(ours) == Spread(3.0, 2.0, 4.0)
-
-
-def test_the_share_of_the_lower_bound_is_taken_per_round():
-    each = measurement("ours", [2.0, 8.0], amount=6.0, lower_bound=[1.0, 2.0])
-    assert each.lower_bound_share == Spread(0.375, 0.25, 0.5)
-    assert measurement("ours", [2.0]).lower_bound_share is None
-    assert each.bound == pytest.approx(each.rate.median / 0.375)
-    batches = dataclasses.replace(each, details={"steps_per_round": 2}).in_batches()
-    assert (batches.speed, batches.bound) == (Spread(2500, 1000, 4000), pytest.approx(937.5))
 
 
 def test_only_the_same_work_in_the_same_rounds_is_compared():
@@ -70,13 +52,6 @@ def test_every_other_round_is_in_reverse_order():
     ways = {name: lambda name=name: order.append(name) or len(order) for name in "ab"}
     assert interleave(ways, 3) == {"a": [1, 4, 5], "b": [2, 3, 6]}
     assert "".join(order) == "abbaab"
-
-
-def test_about_three_digits_are_shown():
-    texts = [
-        shown(Spread(value, value, value)).split()[0] for value in (0.1234, 1.234, 12.34, 123.4)
-    ]
-    assert texts == ["0.123", "1.23", "12.3", "123"]
 
 
 @pytest.fixture
@@ -119,24 +94,6 @@ def test_the_file_contains_all_measurements(result, tmp_path):
         picture = file.read()
     assert picture.startswith("<svg")
     assert "second" in picture
-
-
-def test_a_failed_process_reports_the_reason():
-    with pytest.raises(ProcessFailed, match="KeyError: 'nobody'") as caught:
-        Implementation("nobody", WORKLOAD)
-    assert caught.value.reason == "KeyError: 'nobody' (exit code 1)"
-    assert "Traceback" in caught.value.stderr
-
-
-def test_the_line_with_the_reason_is_found():
-    class Named:
-        name = "x"
-
-    stderr = (
-        "Traceback\n  File\nValueError: Exception encountered.\n\nArguments:\n  • positions=None"
-    )
-    assert ProcessFailed(Named(), stderr, 1).reason.startswith("ValueError: Exception encountered.")
-    assert ProcessFailed(Named(), "", -9).reason == "no error message (killed by signal 9)"
 
 
 class Actor:
@@ -191,71 +148,9 @@ def test_the_others_continue_when_one_fails(monkeypatch):
     assert Actor.started.count("absent") == 1
 
 
-def test_only_the_work_that_is_asked_for_is_done(monkeypatch):
-    monkeypatch.setattr(comparison, "Implementation", Actor)
-    monkeypatch.setattr(Actor, "started", [])
-    suite = Suite(Options(repeats=1, works="base, 8"))
-    works = {"one": "tiny, 8 x 128", "two": "base, 8 x 128", "three": "base, 2 x 512"}
-    cases = [Case(name, name, WORKLOAD, 0, work) for name, work in works.items()]
-    assert [each.implementation for each in compare(suite, "test", cases, {})] == ["two"]
-    assert set(Actor.started) == {"two", PRODUCTS}
-    assert compare(suite, "test", cases[:1], {}) == []
-
-
-def test_all_implementations_are_in_the_table():
-    assert {*IMPLEMENTATIONS, PRODUCTS} <= set(TABLE)
-
-
-def test_compile_times_are_compared_by_depth():
-    compiled = [
-        Measurement(f"{depth} layers", way, [factor * depth], details={"part": part})
-        for depth in (6, 24)
-        for way, factor in (("graph", 1.0), ("XLA", 2.0))
-        for part in ("trace and compile", "step")
-    ]
-    table = startup.compile_table(compiled, (6, 24))
-    assert [row[0] for row in table.rows] == ["graph", "XLA"]
-    assert table.rows[1][1:3] == ("12.0 (12.0 to 12.0)", "48.0 (48.0 to 48.0)")
-    assert {row[3] for row in table.rows} == {"4.00 (4.00 to 4.00)"}
-
-
-def test_every_program_is_started():
-    words = [work for work, _ in startup.programs()]
-    for name in ("albert-pretrain", "albert-inspect", "albert-export"):
-        assert f"{name} --help" in words
-    asked = []
-
-    def fails():
-        asked.append(1)
-        raise InputError("no")
-
-    runs = {("works", OURS): lambda: {"all": 1.0}, ("fails", OURS): fails}
-    left_out = {}
-    (only,) = startup._measure(Suite(Options(repeats=2)), runs, "test", left_out)
-    assert only.work == "works"
-    assert list(only.seconds) == [1.0, 1.0]
-    assert left_out == {f"fails, {OURS}": "no"}
-    assert len(asked) == 1
-
-
 def bench(*flags):
     words = [sys.executable, "-m", "benchmarks", *flags]
     return subprocess.run(words, capture_output=True, text=True)
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_parts_are_known_by_name():
-    done = bench("--list")
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(parts.PARTS)
-    done = bench("--only=pretraining_stop")
-    assert done.returncode == 1
-    assert done.stderr.startswith("benchmarks: error: --only=pretraining_stop: must be among")
-    # A process starts out with the memory of the one that starts it: the suite's stays small.
-    code = "import sys, benchmarks.__main__, benchmarks.parts as parts\n"
-    code += "assert all(callable(parts.runner(name)) for name in parts.PARTS)\n"
-    code += "assert not {'tensorflow', 'keras', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # Parts and the ways that are at least there.

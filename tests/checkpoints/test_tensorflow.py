@@ -16,7 +16,6 @@ from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.interop.loading import open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -74,17 +73,6 @@ def test_everything_comes_back(trained):
         model.weights + optimizer.variables, other.weights + other_optimizer.variables, strict=True
     ):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
-
-
-def test_names_are_the_originals(trained):
-    weights = open_weights(str(trained[0]))
-    assert weights.step == 5
-    shapes = {path: list(tensor.shape) for path, tensor in weights.tensors.items()}
-    layer = "bert/encoder/transformer/group_0/inner_group_0"
-    assert shapes[f"{layer}/attention_1/self/query/kernel"] == [16, 16]
-    assert shapes[f"{layer}/ffn_1/intermediate/output/dense/kernel"] == [32, 16]
-    assert shapes["cls/seq_relationship/output_weights"] == [2, 16]
-    assert shapes["bert/embeddings/word_embeddings"] == [60, 8]
 
 
 @pytest.mark.integration
@@ -204,12 +192,3 @@ def test_a_full_disk_is_an_os_error_of_one_line(tmp_path, monkeypatch):
     checkpoints.save()
     with pytest.raises(OSError, match="^p; No space left on device$"):
         checkpoints.wait()
-
-
-def test_the_state_of_an_optimizer_is_two_moments_per_weight(trained):
-    folder, model, _ = trained
-    names = tf.train.load_checkpoint(str(folder)).get_variable_to_shape_map()
-    state = [name for name in names if name.startswith("optimizer/")]
-    moments = [name for name in state if "adam_" in name]
-    assert len(moments) == 2 * len(model.trainable_weights)
-    assert all("learning_rate" in name for name in set(state) - set(moments))

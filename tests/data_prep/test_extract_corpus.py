@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 import random
@@ -80,26 +79,6 @@ def test_the_sample_is_uniform(options):
     # A smaller part is a part of the larger one.
     extract_corpus.run(dataclasses.replace(options, max_megabytes=size / 8e6))
     assert all(document in part for document in read(options.output_file))
-
-
-def test_the_sample_does_not_depend_on_the_size_of_documents(tmp_path):
-    """The documents with the smallest hashes are kept, even if another one would still fit."""
-    documents = [f"{'word ' * (200 if n < 250 else 1)}{n}." for n in range(300)]
-    (tmp_path / "in.txt").write_text("\n\n".join(documents))
-    options = ExtractionOptions(
-        format="text",
-        input_file=(str(tmp_path / "in.txt"),),
-        output_file=str(tmp_path / "out.txt"),
-        max_megabytes=0.1,
-    )
-    extract_corpus.run(options)
-    names = (tmp_path / "out.sources.tsv").read_text().splitlines()
-    kept = {line.split("\t")[1] for line in names}
-    ends = itertools.accumulate((len(document) + 2 for document in documents), initial=0)
-    every = [f"in.txt:{offset}" for offset in list(ends)[:-1]]
-    hashes = {name: document_hash(name, "kept", options.random_seed) for name in every}
-    assert kept == set(sorted(every, key=hashes.get)[: len(kept)])
-    assert 30 < len(kept) < 250
 
 
 def test_a_large_document_is_left_out_alone(tmp_path):

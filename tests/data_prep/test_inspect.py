@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -25,7 +23,6 @@ from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples, write_records
 from data_prep.vocabulary_types import prepare_wordpiece, train_wordpiece
-from tests.conftest import ROOT
 from tests.support import references
 
 
@@ -304,19 +301,3 @@ def test_invalid_input_is_one_line(made, tmp_path, model_file):
         with pytest.raises(InputError, match=message) as error:
             run(*paths, **flags)
         assert "\n" not in str(error.value)
-
-
-@pytest.mark.integration
-def test_the_command(made, tmp_path):
-    def type_(*arguments) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "data_prep.inspect", *map(str, arguments)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-    done = type_(made / "static-a.tfrecord", "--num_examples=1", made / "static-b.tfrecord")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "example 0: " in done.stdout
-    assert "example 1: " not in done.stdout
-    done = type_(tmp_path / "none.tfrecord")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("inspect: error: --input_file: no file matches")
-    assert done.stderr.count("\n") == 1

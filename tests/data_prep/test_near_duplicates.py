@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import pathlib
 import random
 import re
 import string
-import sys
 
 import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import near_duplicates, parallel
-from data_prep.corpus_files import CorpusFiles
+from data_prep import parallel
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates, signature
-from tests.support.texts import Killed
 
 THRESHOLD = 0.8
 
@@ -163,16 +159,6 @@ def test_nearly_all_pairs_at_the_threshold_become_candidates(threshold):
     assert found[1000:].mean() > 0.98
 
 
-def test_of_many_different_documents_only_some_are_compared(monkeypatch):
-    """Documents that share a band with more than the limit are not compared with all of them."""
-    monkeypatch.setattr(near_duplicates, "_MAX_COMPARED", 3)
-    rows = np.arange(20 * PERMUTATIONS, dtype=np.uint16).reshape(20, -1)
-    rows[:, :6] = 7
-    rows[18], rows[19] = rows[1], rows[10]
-    found = find_near_duplicates(rows, THRESHOLD)
-    assert np.flatnonzero(found).tolist() == [18, 19]  # another band of 19 has fewer
-
-
 @pytest.fixture
 def options(tmp_path, monkeypatch) -> ExtractionOptions:
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
@@ -235,38 +221,7 @@ def test_the_number_of_processes_changes_nothing(options):
     assert contents(options) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "after"), [("save", 3), ("write", 0), ("write", 30), ("publish", 0)]
-)
-def test_an_interrupted_run_resumes(options, monkeypatch, capsys, name, after):
-    extract(options)
-    expected = contents(options)
-    for path in pathlib.Path(options.output_file).parent.iterdir():
-        path.unlink()
-    original, calls = getattr(CorpusFiles, name), itertools.count()
-
-    def until_killed(self, *arguments):
-        if next(calls) == after:
-            self.flush()  # more than the last line of the journal records
-            raise Killed
-        return original(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CorpusFiles, name, until_killed)
-        with pytest.raises(Killed):
-            extract(options)
-    extract(options)
-    assert contents(options) == expected
-
-
 @pytest.mark.parametrize("value", [-0.1, 1.5, float("nan")])
 def test_invalid_similarities(options, value):
     with pytest.raises(InputError, match=f"`near_duplicates`={value}: must be 0 to 1"):
         extract(dataclasses.replace(options, near_duplicates=value))
-
-
-def test_a_missing_library_is_named_first(options, monkeypatch):
-    monkeypatch.delitem(sys.modules, "data_prep.near_duplicates", raising=False)
-    monkeypatch.setitem(sys.modules, "rensa", None)
-    with pytest.raises(InputError, match="rensa is not installed; pip install 'albert-tf.clean.'"):
-        extract(options)

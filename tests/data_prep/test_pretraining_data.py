@@ -250,13 +250,6 @@ def test_dynamic_files_have_all_pairs_in_order(options, tokenizer):
         assert segments(stored, mask) == segments(ids, mask)[:: -1 if label else 1]
 
 
-def test_permuted_tokens_are_predicted_as_well(options):
-    flags = {"max_predictions_per_seq": 20, "masked_lm_prob": 0.1}
-    plain, _ = create(dataclasses.replace(options, **flags))
-    permuted, _ = create(dataclasses.replace(options, do_permutation=True, **flags))
-    assert 1.9 < permuted["masked_tokens"] / plain["masked_tokens"] <= 2
-
-
 def test_copies_are_cut_and_masked_differently(options):
     _, examples = create(dataclasses.replace(options, short_seq_prob=0.0))
     ids = examples["input_ids"]
@@ -393,29 +386,6 @@ def test_from_two_documents_on_half_of_the_next_sentences_are_from_another(
         examples += manifest["examples"]
         exchanged += arrays["next_sentence_labels"].sum()
     assert 0.4 < exchanged / examples < 0.6
-
-
-def test_no_message_recommends_what_is_set(options, tmp_path):
-    (tmp_path / "in.txt").write_text("a\n\na\n")
-    options = dataclasses.replace(options, input_file=(str(tmp_path / "in.txt"),))
-    with pytest.raises(InputError, match="every document .* is a single token") as error:
-        create(options)
-    assert "split," not in str(error.value)
-    with pytest.raises(InputError, match="`one_segment_chunks`=drop: .* use split"):
-        create(dataclasses.replace(options, one_segment_chunks="drop"))
-
-
-@pytest.mark.parametrize(
-    ("masking", "predictions", "noted"),
-    [("static", 2, True), ("static", 10, False), ("dynamic", 2, False)],
-)
-def test_too_few_predictions_are_noted(options, masking, predictions, noted, caplog):
-    options = dataclasses.replace(
-        options, masking=masking, max_predictions_per_seq=predictions, max_seq_length=64
-    )
-    caplog.set_level("INFO")
-    create(options)
-    assert ("`max_predictions_per_seq`=2 masks at most 3.1%" in caplog.text) == noted
 
 
 def test_globs_pass_over_what_extract_corpus_writes(options, corpus, tmp_path):

@@ -10,45 +10,10 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import local_runner, pretraining_data, work_folder
-from tests.support.texts import Killed, contents, create
+from data_prep import local_runner, pretraining_data
+from tests.support.texts import create
 
 pytestmark = pytest.mark.integration
-
-
-def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, small_pieces, capsys):
-    options = dataclasses.replace(options, num_processes=1, num_shards=2)
-    create(options)
-    expected = contents(tmp_path / "out")
-    shutil.rmtree(tmp_path / "out")
-
-    finished: list[str] = []
-    finish = work_folder.WorkFolder.finish
-
-    def finish_or_die(self, name, record):
-        if len(finished) == 12:
-            raise Killed
-        finished.append(name)
-        finish(self, name, record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(work_folder.WorkFolder, "finish", finish_or_die)
-        with pytest.raises(Killed):
-            create(options)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [
-        ".train.tfrecord-00000-of-00002.work"
-    ]
-    made: list[str] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            work_folder.WorkFolder,
-            "finish",
-            lambda self, name, record: (made.append(name), finish(self, name, record)),
-        )
-        create(options)
-    assert contents(tmp_path / "out") == expected
-    assert not set(made) & set(finished)
-    assert "resuming the unfinished run" in capsys.readouterr().out
 
 
 def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):

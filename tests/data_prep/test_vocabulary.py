@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import collections
 import json
 import re
 import subprocess
@@ -16,11 +14,10 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
-from data_prep import parallel, sentence_sample, text_units, train_vocabulary, vocabulary_types
+from data_prep import parallel, sentence_sample, text_units, train_vocabulary
 from data_prep.accents import accent_loss
 from data_prep.vocabulary import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES
-from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
 
 # How every vocabulary of the published English models begins.
@@ -35,11 +32,6 @@ def sentences_of(*paths, size: int = 0, seed: int = 1, num_processes: int = 1) -
 def test_pieces_are_laid_out_as_in_the_original(model_file):
     pieces = Tokenizer.load(str(model_file)).pieces
     assert pieces[:13] == FIRST_PIECES
-
-
-def test_the_published_vocabulary_begins_like_that(shared):
-    original = Tokenizer.load(str(shared("data/albert_en_vocab/30k-clean.model"))).pieces
-    assert original[:13] == FIRST_PIECES
 
 
 def test_a_vocabulary_has_pieces_of_its_own(model_file):
@@ -214,14 +206,6 @@ def test_a_folder_has_vocabularies_of_one_normalization(tmp_path):
         train(tmp_path, text, **other)
 
 
-def test_two_runs_do_not_write_the_same_files(tmp_path):
-    with (
-        WorkFolder.resume(str(tmp_path / "vocabulary" / "vocab.txt"), None, "f" * 64),
-        pytest.raises(InputError, match="^`output_prefix`: another process is already writing"),
-    ):
-        train(tmp_path, "the cat\n")
-
-
 @pytest.mark.parametrize("gap", [" ", ""])
 def test_long_lines_are_cut_and_not_ignored(tmp_path, gap):
     """SentencePiece ignores lines of more than 4,192 bytes."""
@@ -261,26 +245,6 @@ def test_symbols_and_coverage_of_the_user(tmp_path):
     assert tokenizer.tokenize("A Zebu cat") == ["a", "zebu", "cat"]
 
 
-def test_a_wordpiece_vocabulary_covers_its_own_text(corpus, tmp_path):
-    flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")}
-    train_vocabulary.run(VocabularyOptions(**flags, model_type="wordpiece", vocab_size=800))
-    tokenizer = Tokenizer.load(str(tmp_path / "v.txt"))
-    ids = np.concatenate(tokenizer.encode_batch(sentences_of(corpus)))
-    assert (ids == tokenizer.unk_id).mean() < 0.001
-    assert len(np.unique(ids)) > 700
-    lengths = [len(piece) for piece in tokenizer.pieces]
-    assert max(lengths) > 8
-
-
-def test_the_corpus_is_never_overwritten(tmp_path):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat sat\n" * 10)
-    flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "corpus")}
-    with pytest.raises(InputError, match=r"`output_prefix`: .*corpus\.txt is also read, as"):
-        train_vocabulary.run(VocabularyOptions(**flags, model_type="wordpiece", vocab_size=30))
-    assert corpus.read_text() == "the cat sat\n" * 10
-
-
 def test_the_sample_is_uniform_and_ordered(tmp_path, monkeypatch):
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 500)
     monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
@@ -312,21 +276,6 @@ def test_the_sample_depends_on_the_text_alone(corpus, monkeypatch):
     assert sentences_of(corpus, size=200) == expected
 
 
-def test_a_compressed_file_gives_the_sample_of_its_text(tmp_path, monkeypatch):
-    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    compressed = [tmp_path / "a.txt.bz2", tmp_path / "b.txt"]
-    for path in paths:
-        path.write_text(
-            "\n\u3000\n".join(f"{path.stem} {number}" for number in range(500)), "utf-8"
-        )
-    compressed[0].write_bytes(bz2.compress(paths[0].read_bytes()))
-    expected = sentences_of(*paths, size=100)
-    for length in (200, 4_000_000):
-        monkeypatch.setattr(sentence_sample, "_PART_BYTES", length)
-        assert sentences_of(*compressed, size=100) == expected
-        assert sentences_of(*compressed) == sentences_of(*paths)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -340,12 +289,3 @@ def test_invalid_options_are_reported(corpus, tmp_path, changes, message):
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")} | changes
     with pytest.raises(InputError, match=message):
         train_vocabulary.run(VocabularyOptions(**flags))
-
-
-def test_the_trainer_gets_each_word_as_often_as_counted():
-    counts = collections.Counter({"the": 25_000, "cat": 10_000, "sat": 1})
-    fed = collections.Counter()
-    for text in vocabulary_types._repeated(counts.items()):
-        assert len(text) < 50_000
-        fed.update(text.split())
-    assert fed == counts

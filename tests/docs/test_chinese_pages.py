@@ -22,11 +22,3 @@ def test_commands_are_accepted(page, tmp_path, monkeypatch):
         options = options_of(words)
         if hasattr(options, "check"):
             options.check()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_to_pages(page):
-    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    links = re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", text)
-    assert links
-    assert not [link for link in links if not (page.parent / link).exists()]

@@ -47,8 +47,6 @@ TRAIN_FLAGS = (
     "--shuffle_buffer_size=64",
     "--random_seed=2147483647",  # the largest
 )
-# Which of two processes has an invalid flag: as its checks find, or its parser.
-EARLY_ERRORS = [(0, "--max_seq_length=0"), (1, "--train_batch_size=x")]
 
 
 def start(*words: str) -> subprocess.Popen:

@@ -7,12 +7,9 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.checkpoints import orbax, tensorflow
 from albert_tf.config import AlbertConfig
-from albert_tf.export.build import export_saved_model
-from albert_tf.export.export_options import ExportOptions
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
@@ -63,36 +60,6 @@ def predicted(files, tmp_path_factory):
     options = {**vars(options), "albert_config_file": None, "vocab_file": None}
     fine_tune(type(options_of(files, folder))(**options), ClassificationTask)
     return folder
-
-
-@pytest.mark.slow
-def test_answers_are_those_of_the_predictions(predicted, files, tmp_path):
-    folder = tmp_path / "run"
-    write_run(folder, files, "jax")  # of the other engine than the predictions
-    for name in ("eval_results.txt", "evaluation_data.json"):
-        shutil.copy(predicted / name, folder)
-    exported = tmp_path / "export"
-    export_saved_model(
-        ExportOptions(
-            init_checkpoint=str(folder),
-            export_path=str(exported),
-            measure_latency=False,
-            preprocess=False,
-        )
-    )
-    answer = tf.saved_model.load(str(exported / "classifier")).signatures["serving_default"]
-    texts = [line.split("\t")[0] for line in (files / "predict.tsv").read_text().splitlines()[1:]]
-    found = answer(text=tf.constant(texts))
-    expected = np.loadtxt(predicted / "test_results.tsv")
-    assert np.ptp(expected[:, 0]) > 1e-4
-    np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-6)
-    _, *rows = (predicted / "predictions.tsv").read_text().splitlines()
-    labels = [label.decode() for label in found["label"].numpy()]
-    assert labels == [row.split("\t")[1] for row in rows]
-    card = (exported / "README.md").read_text()
-    assert f"Training steps: {BEST}." in card
-    assert "| eval_accuracy |" in card
-    assert "- eval.tsv, 37 examples" in card
 
 
 def test_conversion_takes_the_best_unless_training_is_to_resume(predicted, tmp_path):

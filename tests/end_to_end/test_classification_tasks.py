@@ -16,7 +16,7 @@ from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.options import ClassificationOptions
 from tests.end_to_end.conftest import results_of
 from tests.support.glue_files import write_task
-from tests.support.workbooks import FILMS, MERGED, write_xls, write_xlsx
+from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
 pytestmark = pytest.mark.integration
 
@@ -70,36 +70,6 @@ EVERYTHING = ("--do_train", "--do_eval", "--do_predict", "--submission", "--trai
 
 def lines_of(path):
     return path.read_text("utf-8").removesuffix("\n").split("\n")
-
-
-def copy_rows(source, target, count):
-    """Write the first rows of GLUE's files."""
-    target.mkdir(parents=True)
-    for path in source.glob("*.tsv"):
-        lines = path.read_text("utf-8").split("\n")[: count + 1]
-        (target / path.name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-@pytest.mark.slow
-def test_real_rows_of_glue(classify, shared, tmp_path):
-    copy_rows(shared("data/glue/CoLA"), tmp_path / "glue/CoLA", 60)
-    vocabulary = shared("data/albert_en_vocab/30k-clean.model")
-    model = model_flags(tmp_path, vocabulary, 30000)
-    results = classify("--task_name=cola", f"--data_dir={tmp_path}/glue", *EVERYTHING, *model)
-    assert set(results) == {"matthew_corr", "eval_accuracy", "eval_loss", "global_step"}
-    out = tmp_path / "out"
-    (submitted,) = (out / "submission").iterdir()
-    assert submitted.name == "CoLA.tsv"
-    header, *rows = [line.split("\t") for line in lines_of(submitted)]
-    assert header == ["index", "prediction"]
-    assert [index for index, _ in rows] == [str(row) for row in range(60)]
-    assert {label for _, label in rows} <= {"0", "1"}
-    probabilities = np.loadtxt(out / "test_results.tsv")
-    guesses = [json.loads((out / "labels.json").read_text())[i] for i in probabilities.argmax(1)]
-    assert [label for _, label in rows] == guesses
-    predicted = [line.split("\t") for line in lines_of(out / "predictions.tsv")]
-    assert predicted == [["id", "label"], *rows]
-    assert lines_of(out / "submit_results.tsv") == lines_of(submitted)
 
 
 @pytest.mark.slow
@@ -175,46 +145,6 @@ def test_sts_b_is_a_number(classify, words, tmp_path):
 
 
 @pytest.mark.slow
-def test_several_labels_from_json_lines(classify, words, tmp_path):
-    draw = random.Random(1)
-    rows = []
-    for _ in range(400):
-        chosen = draw.choices(WORDS[:6], k=2)
-        labels = {"animal": WORDS[:2], "tool": WORDS[4:6]}
-        there = [name for name, members in labels.items() if set(members) & set(chosen)]
-        rows.append({"body": " ".join(chosen), "tags": there, "number": f"n{len(rows)}"})
-    for name, part in (("train", rows), ("new", rows[:50])):
-        text = "".join(json.dumps(row) + "\n" for row in part)
-        (tmp_path / f"{name}.jsonl").write_text(text)
-    results = classify(
-        "--multi_label",
-        "--text_column=body",
-        "--label_column=tags",
-        "--id_column=number",
-        f"--train_file={tmp_path}/train.jsonl",
-        f"--predict_file={tmp_path}/new.jsonl",
-        "--test_size=0.2",
-        "--train_step=500",
-        "--learning_rate=0.004",
-        *words,
-        *EVERYTHING[:3],
-    )
-    # Always both labels would have about 0.71 and 0.22.
-    assert results["eval_micro_f1"] > 0.8
-    assert results["eval_exact_match"] > 0.5
-    assert {"eval_macro_f1", "eval_exact_match", "eval_loss"} < set(results)
-    out = tmp_path / "out"
-    predicted = dict(line.split("\t") for line in lines_of(out / "predictions.tsv")[1:])
-    truth = {row["number"]: ",".join(row["tags"]) for row in rows[:50]}
-    assert np.mean([predicted[id] == labels for id, labels in truth.items()]) > 0.5
-    probabilities = np.loadtxt(out / "test_results.tsv")
-    assert probabilities.shape == (50, 2)
-    assert [("animal" in labels.split(",")) for labels in predicted.values()] == list(
-        probabilities[:, 0] >= 0.5
-    )
-
-
-@pytest.mark.slow
 def test_a_file_for_each_label(classify, words, tmp_path, capsys):
     write_xls(tmp_path / "film.xls", FILMS)
     write_xlsx(tmp_path / "animal.xlsx", *[[[" ".join(WORDS[:row])] for row in range(1, 8)]])
@@ -238,15 +168,11 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
         return str(error.value)
 
     def table(name, content, *more):
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        (tmp_path / name).write_text(content)
         return message(f"--train_file={tmp_path / name}", *more)
 
     two = "text\tlabel\nx\ta\ny\tb\n"
-    assert "a.tsv:3: 1 fields, but the header has 2" in table("a.tsv", "text\tlabel\nx\ta\ny\n")
-    assert "a.csv:2: the quotation mark" in table("a.csv", 'text,label\n"x,a\ny,b\n')
-    assert "b.tsv: empty" in table("b.tsv", "")
     assert "b.tsv: no row after the header" in table("b.tsv", "text\tlabel\n")
-    assert "b.csv: line 2 is not UTF-8" in table("b.csv", "text,label\nschön,a\n".encode("cp1252"))
     assert "b.tsv:2: column 'text' is empty" in table("b.tsv", "text\tlabel\n \ta\n")
     assert "c.jsonl:2: no column 'label'" in table(
         "c.jsonl", '{"text": "x", "label": 1}\n{"text": "x"}\n'
@@ -254,10 +180,6 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     assert "c.jsonl:1: column 'label' contains a list" in table(
         "c.jsonl", '{"text": "x", "label": ["a"]}\n'
     )
-    write_xlsx(tmp_path / "m.xlsx", [["text", "label"], ["x", "a"], ["", "b"]], merged="A2:A3")
-    assert "the cells A2:A3" in message(f"--train_file={tmp_path}/m.xlsx")
-    write_xls(tmp_path / "m.xls", MERGED)
-    assert "the cells A2:A3" in message(f"--train_file={tmp_path}/m.xls")
     (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta\ny\tc\n")
     assert "dev.tsv:3: label 'c' is not one of the training labels (a, b)" in table(
         "d.tsv", two, "--do_eval", f"--eval_file={tmp_path}/dev.tsv"
@@ -266,7 +188,6 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     assert "d.tsv:2: label 'a' is not a number" in message(good, "--regression")
     assert "exclude each other" in message(good, "--regression", "--multi_label")
     assert "or `test_size`" in message(good, "--do_eval")
-    assert "`test_size`=1.5: must be at least 0 and below 1" in message(good, "--test_size=1.5")
     assert "label 'a' has only one row" in message(good, "--test_size=0.5")
     assert "no column 'body'" in message(good, "--text_column=body")
     assert "`text_column`=body: must be a number" in message(

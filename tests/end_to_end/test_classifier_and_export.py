@@ -10,11 +10,10 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.task import ClassificationTask
-from tests.end_to_end.conftest import call, flags_of, results_of, run
+from tests.end_to_end.conftest import call, flags_of, results_of
 
 pytestmark = pytest.mark.integration
 
@@ -86,50 +85,3 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path):
     again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
     fine_tune(again, ClassificationTask)
     np.testing.assert_array_equal(np.loadtxt(folder / "test_results.tsv"), probabilities)
-
-
-def _write(path, text):
-    path.write_text(text)
-    return str(path)
-
-
-def test_bad_input_is_named(options, pretrained, project, tmp_path):
-    def message(**changes) -> str:
-        with pytest.raises(InputError) as error:
-            fine_tune(dataclasses.replace(options, **changes), ClassificationTask)
-        assert "\n" not in str(error.value)
-        return str(error.value)
-
-    def table(text):
-        return _write(tmp_path / "rows.tsv", text)
-
-    assert "nowhere.tsv: no such file" in message(train_file="nowhere.tsv")
-    assert "`train_file`" in message(train_file=None)
-    assert "a table must end in .tsv" in message(train_file=_write(tmp_path / "rows.docx", ""))
-    assert "every row has the label 'x'" in message(train_file=table("body\tkind\na\tx\nb\tx\n"))
-    assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
-    assert "contains no trained model; without `do_train`, name" in message(do_train=False)
-    assert "nowhere.model: no such file" in message(spm_model_file="nowhere.model")
-    other = json.loads(project.config.read_text())
-    other = _write(tmp_path / "other.json", json.dumps({**other, "vocab_size": 700}))
-    assert "has 600 ids, but vocab_size of the model's config is 700" in message(
-        albert_config_file=other
-    )
-    assert not (tmp_path / "out").exists(), "nothing is left of what never began"
-
-
-@pytest.mark.slow
-def test_exports_are_checked_in_another_process(project, pretrained, tmp_path, monkeypatch):
-    export = f"{tmp_path}/export"
-    flags = (f"--init_checkpoint={pretrained}", f"--spm_model_file={project.model}")
-    output = call("export_saved_model.py", *flags, f"--export_path={export}", "--nopreprocess")
-    assert "export/encoder: signatures mlm, serving_default, sop, tokens" in output
-    words = ("-m", "albert_tf.export", "CHECK", export)
-    monkeypatch.setenv("KERAS_BACKEND", "jax")  # that exports need TensorFlow, the command knows
-    output, _ = run(*words, flags[0], "--seq_lengths=16")
-    assert "signatures: serving_default, tokens, mlm, sop" in output
-    assert "mlm/mlm_logits: differs from the model by at most" in output
-    assert "batch  8, length  16: " in output
-    assets = {path.name for path in pathlib.Path(export, "encoder", "assets").iterdir()}
-    vocabulary = {"vocabulary.model", "vocabulary.vocab", "tokenizer_config.json"}
-    assert assets == {"albert_config.json", *vocabulary}

@@ -9,15 +9,11 @@ import shutil
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tokenizers.normalization import Normalization, read_normalization
 from tests.conftest import once
-from tests.end_to_end.conftest import call, results_of, run
-from tests.support.references import OWN_VOCABULARY
+from tests.end_to_end.conftest import call, run
 
 pytestmark = pytest.mark.integration
-
-ONLY_WEIGHTS = ("--nopreprocess", "--nomeasure_latency")
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +41,6 @@ def _write(paths, project, pretrained):
     run(*words("huggingface", "huggingface", pretrained))
     call(*words("google", "google", pretrained))
     call(*words("albert_tf", "keras", paths["google"]))
-
-
-@pytest.mark.slow
-def test_pretraining_goes_on_from_an_export(project, pretrained, formats, tmp_path):
-    """Of Keras weights, made of a checkpoint in the original's layout."""
-    flags = (f"--init_checkpoint={formats['keras']}", f"--spm_model_file={project.model}")
-    call("export_saved_model.py", *flags, f"--export_path={tmp_path}/export", *ONLY_WEIGHTS)
-    flags = ("--do_train", "--do_eval", "--num_train_steps=1", "--learning_rate=0")
-    words = project.pretrain_words(tmp_path / "out", f"--init_checkpoint={tmp_path}/export", *flags)
-    assert ": 32 of 32 variables loaded\n" in call(*words)
-    # A step of length zero later, it is the model that was converted.
-    expected = {**results_of(pretrained), "global_step": 1}
-    assert results_of(tmp_path / "out") == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_folder_for_hugging_face_says_what_is_known(project, pretrained, formats):
@@ -102,15 +85,3 @@ def test_normalization_is_known_from_the_data(project, pretrained, formats, tmp_
 def test_the_original_layout_holds_the_vocabulary(project, formats):
     assert (formats["google"] / "vocabulary.model").read_bytes() == project.model.read_bytes()
     assert (formats["google"] / "model.ckpt-24.index").exists()
-
-
-def test_a_vocabulary_of_another_size_is_refused(project, pretrained, tmp_path):
-    other = OWN_VOCABULARY
-    # The text, that of this Python's help, decides which piece is the first to differ.
-    message = r"piece \d+ is '.+', but '.+' in .* a larger vocabulary must begin with all pieces"
-    with pytest.raises(InputError, match=message):
-        call(
-            "convert_checkpoint.py", "--to=huggingface", f"--input={pretrained}",
-            f"--output={tmp_path}/out", f"--spm_model_file={other}",
-        )  # fmt: skip
-    assert not (tmp_path / "out").exists()

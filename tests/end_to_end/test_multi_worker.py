@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import EARLY_ERRORS, call, results_of
+from tests.end_to_end.conftest import call, results_of
 from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
@@ -140,17 +140,8 @@ def test_two_workers_train_as_one_device_does(words, tmp_path):
 
 
 @pytest.mark.slow
-def test_another_folder_of_one_worker_ends_both(words, tmp_path):
-    workers = Workers(words(tmp_path / "out"), (f"--output_dir={tmp_path}/other",))
-    for _, errors in workers.end(1, 1, seconds=60):
-        line = errors.splitlines()[-1]
-        assert f'--output_dir="{tmp_path}/other, another folder,"' in line
-        assert f'but "{tmp_path}/out" for worker 0' in line
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("one", "flag"), EARLY_ERRORS)
-def test_an_error_before_they_meet_ends_both(words, tmp_path, one, flag):
+def test_an_error_before_they_meet_ends_both(words, tmp_path):
+    one, flag = 1, "--train_batch_size=x"  # as its parser finds
     workers = Workers(words(tmp_path / "out"), (flag,), one)
     printed = workers.end(1, 1, seconds=200)
     assert f"error: {flag}" in printed[one][1].splitlines()[-1]

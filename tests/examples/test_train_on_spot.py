@@ -142,13 +142,6 @@ def test_an_error_on_one_host_ends_it(cloud):
     assert kinds(calls) == ["journalctl"]
 
 
-def test_an_error_of_the_training_ends_it(cloud):
-    done, calls = cloud("--x", list=["ACTIVE"] * 9, is_active=["active", "failed"])
-    assert done.returncode == 1
-    assert "training ended with an error" in done.stdout
-    assert kinds(calls) == ["journalctl"]
-
-
 @pytest.mark.integration
 def test_what_fails_again_and_again_ends_it(cloud):
     done, calls = cloud("--x", list=[""] * 9, create=["FAILS"] * 9)

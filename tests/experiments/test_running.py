@@ -42,7 +42,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.manual
 def test_the_study_of_the_page_resumes_and_shares_its_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(SCALES, "tiny", SCALE)
     (code,) = re.findall(

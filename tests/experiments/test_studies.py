@@ -18,8 +18,8 @@ from experiments.results import Difference, Estimate, Row, agreement, findings, 
 from experiments.runs import Run, by_formula, config_of
 from experiments.scales import SCALES
 from experiments.studies import STUDIES, find_study
-from experiments.study import MASKED_LM, OWN, Dots, Study
-from experiments.workspace import Corpus, Workspace, words_of
+from experiments.study import MASKED_LM, OWN, Study
+from experiments.workspace import Corpus, Workspace
 
 DATA_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingDataOptions)}
 TRAINING_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingOptions)}
@@ -63,11 +63,6 @@ def test_unknown_studies_are_refused(tmp_path):
     empty.write_text("")
     with pytest.raises(InputError, match="does not assign a Study"):
         find_study(str(empty))
-
-
-def test_flags_are_written_as_absl_reads_them():
-    flags = {"ngram": 1, "do_whole_word_mask": False, "do_train": True}
-    assert words_of(flags) == ["--ngram=1", "--nodo_whole_word_mask", "--do_train"]
 
 
 def test_intervals_are_those_of_student_and_welch():
@@ -122,9 +117,3 @@ def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypat
     text = table(study, rows)
     assert "| none | 75 | 50.0 (chance) | 50.0 (chance) |" in text
     assert "| SOP | 75 | 75 | 75 |" in text
-
-
-def test_names_in_pictures_are_text():
-    rows = [_row("<b> & $x$", 0.3), _row("other", 0.2)]
-    drawn = pictures.draw(_study(), Dots(MASKED_LM), rows)
-    assert "&lt;b&gt; &amp; $x$" in drawn

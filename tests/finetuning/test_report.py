@@ -12,7 +12,7 @@ import pytest
 from absl import flags
 
 from albert_tf.finetuning.run_report import write_report
-from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask
+from albert_tf.finetuning.task import Baseline, ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
@@ -126,10 +126,6 @@ def test_predictions_alone_leave_the_report_of_the_evaluation(options, examples,
     page = read_page((tmp_path / "report_predictions.html").read_text())
     assert "Guesses: one" in page.text
     assert "eval_accuracy" not in page.text
-
-
-def test_a_task_has_no_sections_by_default(examples):
-    assert FineTuningTask.report_sections(None, examples, {}) == []
 
 
 def test_the_command_gives_the_same_options(options):

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -15,13 +14,10 @@ import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import single_run as single
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.conftest import once
 from tests.end_to_end.conftest import results_of
 from tests.support.finetuning import options_of, write_files
-from tests.support.models import write_trained
 
 pytestmark = pytest.mark.integration
 
@@ -51,23 +47,6 @@ def predicting(folder, files, **changes):
 
 def evaluations(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
-
-
-@pytest.mark.slow
-def test_weights_of_hugging_face_are_evaluated_without_training(trained, files, tmp_path):
-    weights = str(tmp_path / "weights")
-    convert(ConvertOptions(input=str(trained), output=weights, to_format="huggingface"))
-    out = tmp_path / "out"
-    evaluating = predicting(out, files, do_eval=True, do_predict=False, init_checkpoint=weights)
-    fine_tune(evaluating, ClassificationTask)
-    assert {**results_of(out), "global_step": 10} == results_of(trained)
-    write_trained(tmp_path / "encoder", "encoder")
-    encoder = predicting(tmp_path / "none", files, init_checkpoint=str(tmp_path / "encoder"))
-    with pytest.raises(InputError, match=r"^`init_checkpoint`=.*: has no head of this task, but"):
-        fine_tune(encoder, ClassificationTask)
-    with pytest.raises(InputError, match="by a single process only; convert it first"):
-        fine_tune(dataclasses.replace(encoder, strategy="multi_worker"), ClassificationTask)
-    assert not (tmp_path / "none").exists()
 
 
 def test_the_best_checkpoint_is_kept_and_used(trained, files, capsys):
@@ -146,53 +125,6 @@ def test_all_checkpoints_are_compared(trained, files, capsys):
     assert values[chosen] == max(values.values())
     for step in values:
         assert f"evaluation after step {step:g}:" in said
-
-
-def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch):
-    table = (files / "predict.tsv").read_text().splitlines()[1:]
-    texts = [line.split("\t")[0] for line in table]
-    fine_tune(predicting(trained, files), ClassificationTask)
-    expected = np.loadtxt(trained / "test_results.tsv")
-    labels = [
-        line.split("\t")[1] for line in (trained / "predictions.tsv").read_text().splitlines()[1:]
-    ]
-    read, write = os.pipe()
-    os.write(write, "\n".join(texts).encode())
-    os.close(write)
-    output = tmp_path / "results.tsv"
-    options = predicting(trained, files, predict_output=str(output))
-    with os.fdopen(read) as stdin, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdin", stdin)
-        fine_tune(dataclasses.replace(options, predict_file="-"), ClassificationTask)
-    rows = [line.split("\t") for line in output.read_text().splitlines()]
-    assert [row[0] for row in rows] == labels
-    actual = np.array([[float(value) for value in row[1:]] for row in rows])
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
-    folder = tmp_path / "out"
-    options = options_of(
-        files,
-        folder,
-        learning_rate=0.0,
-        pad_to_max_length=True,
-        train_step=100,
-        eval_every_steps=2,
-        early_stopping_evaluations=3,
-        save_checkpoints_steps=100,
-    )
-    fine_tune(dataclasses.replace(options, train_step=4), ClassificationTask)
-    assert [row["step"] for row in evaluations(folder)] == [2, 4]
-    # One evaluation without a better one is remembered from before the restart.
-    fine_tune(options, ClassificationTask)
-    assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
-    assert "stopping after step 8: no better eval_accuracy than" in capsys.readouterr().out
-    assert results_of(folder)["global_step"] == 2
-    # Once stopped, it stays so.
-    fine_tune(options, ClassificationTask)
-    assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
 
 
 @pytest.mark.slow
@@ -282,17 +214,6 @@ def test_what_has_diverged_is_never_the_best(files, tmp_path, caplog):
         fine_tune(both, ClassificationTask)
     with pytest.raises(InputError, match="its outputs are NaN"):
         albert_tf.TextClassifier.from_preset(bad).predict(["cat"])
-
-
-@pytest.mark.slow
-def test_a_collapsed_run_is_named(trained, files, tmp_path, capsys):
-    one_class = "text\tlabel\n" + "cat\tanimal\n" * 5 + "cat\ttool\n"
-    (tmp_path / "eval.tsv").write_text(one_class)
-    folder = shutil.copytree(trained, tmp_path / "out")
-    options = options_of(files, folder, do_train=False, eval_file=str(tmp_path / "eval.tsv"))
-    capsys.readouterr()
-    fine_tune(options, ClassificationTask)
-    assert "this run has collapsed: every prediction is" in capsys.readouterr().err
 
 
 def test_flags_that_do_not_go_together_are_named(trained, files, tmp_path):

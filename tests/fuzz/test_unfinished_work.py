@@ -70,7 +70,7 @@ def test_examples(options, tmp_path, small_pieces, monkeypatch, module, killed_i
     out.rename(saved)
     (work,) = (path.name for path in saved.iterdir() if path.is_dir())
 
-    @random_inputs(15)
+    @random_inputs(8)
     @given(changes=several_damages)
     def resume(changes):
         shutil.rmtree(out, ignore_errors=True)
@@ -125,6 +125,7 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
         eval_output_file=str(out / "eval.txt"),
         eval_fraction=0.3,
         near_duplicates=near_duplicates,
+        unique_paragraphs=killed_in == "save",
         num_processes=1,
     )
 
@@ -154,7 +155,7 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
             extract(options)
     out.rename(saved)
 
-    @random_inputs(40)
+    @random_inputs(30)
     @given(changes=several_damages)
     def resume(changes):
         shutil.rmtree(out, ignore_errors=True)

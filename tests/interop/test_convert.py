@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,8 +19,6 @@ from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import load_weights, open_weights
 from tests.conftest import GOLDEN, slow
 from tests.support.models import CONFIGS, features, random_model
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def run(source, target, to, **flags):
@@ -214,26 +209,6 @@ def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
     configs = [json.loads((p / "config.json").read_text()) for p in (source, back, direct)]
     assert configs[0]["architectures"] == configs[1]["architectures"]
     assert configs[0]["architectures"] == configs[2]["architectures"]
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_the_command_prints_a_row_per_tensor(tmp_path):
-    source = GOLDEN / "google_tf1_tiny"
-    command = [sys.executable, "convert_checkpoint.py", "--from=google", "--to=huggingface"]
-    command += [f"--input={source}/model.ckpt-0", f"--config={source}/albert_config.json"]
-    result = subprocess.run(
-        [*command, f"--output={tmp_path}/out"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    rows = [line.split() for line in result.stdout.splitlines()]
-    variables = np.load(source / "variables.npz")
-    shapes = {row[0]: row[2] for row in rows if row[-1] == "matched"}
-    assert shapes == {name: "x".join(map(str, variables[name].shape)) for name in variables.files}
-    assert "32 matched, 0 missing, 0 unused; skipped 65" in result.stdout
-    assert result.stderr == ""
-    with pytest.raises(InputError, match="already exists"):
-        run(source, tmp_path / "out", "huggingface")
 
 
 def without(values, *names):

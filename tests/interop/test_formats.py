@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import subprocess
 
 import ml_dtypes
 import numpy as np
@@ -25,7 +24,6 @@ from albert_tf.modeling.heads import (
     AlbertForTokenClassification,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.interop.test_convert import keras_file
 from tests.support.models import CONFIGS, random_model
 
@@ -211,29 +209,3 @@ def test_half_precision_becomes_float32(pretrained, tmp_path, dtype):
         read = weights.read(name)
         assert read.dtype == np.float32
         np.testing.assert_array_equal(read, value.astype(dtype).astype(np.float32))
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_hugging_face_needs_no_tensorflow(pretrained, peers):
-    """Whoever runs the model on JAX may not have it."""
-    paths, _ = pretrained
-    code = f"""
-import sys
-sys.modules['tensorflow'] = None  # as if it were not there
-from albert_tf.interop.loading import open_weights
-for path in ({str(paths["huggingface"])!r}, {str(paths["keras"])!r}):
-    print(open_weights(path).read('{LAYER}/ffn_1/intermediate/dense/kernel').shape)
-try:
-    open_weights({str(paths["google"])!r})
-except ValueError as error:
-    print(error)
-"""
-    result = subprocess.run(
-        [peers, "-c", code],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(ROOT), **KERAS_ON_JAX},
-    )
-    assert result.stdout.startswith("(24, 40)\n(24, 40)\n`path`="), result.stderr
-    assert "TensorFlow is not installed" in result.stdout

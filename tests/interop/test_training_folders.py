@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import orbax
-from albert_tf.checkpoints.folder import ORBAX, check_engine
+from albert_tf.checkpoints.folder import ORBAX
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -186,21 +186,6 @@ def test_folders_without_a_checkpoint_or_with_several_are_named(tmp_path):
         (tmp_path / f"model.ckpt-{step}").mkdir()
     with pytest.raises(InputError, match="several checkpoints; name one, such as .*ckpt-1"):
         open_weights(str(tmp_path))
-
-
-def test_a_folder_of_another_engine_is_refused(tmp_path):
-    folder = str(tmp_path)
-    for engine in ("tensorflow", "jax"):
-        check_engine(f"{folder}/missing", engine)
-        check_engine(folder, engine)
-    (tmp_path / "model.ckpt-7").mkdir()
-    check_engine(folder, "jax")
-    with pytest.raises(InputError) as refused:
-        check_engine(folder, "tensorflow")
-    assert str(refused.value) == (
-        f"`output_dir`={folder}: contains checkpoints of engine jax; resume with `engine`=jax, or "
-        f"convert them: convert_checkpoint.py --input={folder} --output=NEW_FOLDER --to=albert_tf"
-    )
 
 
 def test_orbax_is_asked_for_by_name(converted, monkeypatch):

@@ -286,7 +286,7 @@ def check(folder: pathlib.Path, name: str) -> None:
 
     # From a teacher alone, a student learns as from its probabilities as labels.
     on_tensorflow = keras.backend.backend() == "tensorflow"
-    if on_tensorflow and issubclass(options_class, TaughtOptions):
+    if on_tensorflow and not is_variant and issubclass(options_class, TaughtOptions):
         student = str(folder / "student")
         by_teacher = {"teacher": str(out), "teacher_weight": 1.0, "teacher_temperature": 1.0}
         fine_tune(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -27,8 +24,6 @@ from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import read_squad
 from albert_tf.tasks.tagging.options import TaggingOptions
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
-from tests.conftest import JAX_ENVIRONMENT, ROOT
-from tests.support.finetuning import write_files
 from tests.support.glue_files import write_hub_task, write_task
 from tests.support.hub import COMMIT, Hub, serving, write_parquet
 
@@ -290,11 +285,6 @@ def test_what_is_wrong_in_a_table_of_squad_is_named(tmp_path):
             read_squad(str(path))
 
 
-def test_race_without_files_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"no .txt file in train/middle; RACE contains"):
-        race_reader(8)(str(tmp_path), "train")
-
-
 def test_files_and_folders_of_any_data_set(serve, tmp_path):
     write_hub_task(tmp_path / "served/mine", "CoLA")
     write_task(tmp_path / "served", "SST-2")
@@ -337,46 +327,3 @@ def test_fine_tuning_takes_such_files():
     )
     with pytest.raises(InputError, match="`train_file`=hf://datasets/name: must be hf://"):
         fine_tune(options, ClassificationTask)
-
-
-@pytest.mark.slow
-def test_the_command_trains_by_name_after_a_broken_download(tmp_path):
-    """Killed while it fetched, then without the network, then with it, then from the cache."""
-    write_files(tmp_path)
-    write_hub_task(tmp_path / "glue", "MRPC", 16)
-
-    def command(name: str, *flags: str) -> list[str]:
-        return [
-            sys.executable, "run_classifier.py", "--engine=jax", "--task_name=MRPC", "--do_train",
-            "--do_eval", "--train_step=4", "--train_batch_size=4", "--max_seq_length=24",
-            f"--albert_config_file={tmp_path}/config.json", f"--vocab_file={tmp_path}/vocab.txt",
-            f"--output_dir={tmp_path}/{name}", *flags,
-        ]  # fmt: skip
-
-    with serving(tmp_path / "glue", "datasets/nyu-mll/glue") as hub:
-        environment = os.environ | JAX_ENVIRONMENT | {
-            "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(tmp_path / "cache"),
-        }  # fmt: skip
-
-        def run(name: str, *flags: str, **more: str) -> subprocess.CompletedProcess:
-            return subprocess.run(
-                command(name, *flags), cwd=ROOT, env=environment | more, capture_output=True,
-                text=True, timeout=300,
-            )  # fmt: skip
-
-        hub.pause_after = 1000
-        killed = subprocess.Popen(command("hub"), cwd=ROOT, env=environment)
-        assert hub.paused.wait(120)
-        killed.kill()
-        killed.wait()
-        hub.pause_after = 0
-        alone = run("hub", HF_HUB_OFFLINE="1")
-        assert alone.returncode == 1
-        assert alone.stderr.count("\n") == 1
-        assert "run_classifier.py: error: --data_dir=hf://datasets/nyu-mll/glue: " in alone.stderr
-        assert run("hub").returncode == 0
-        served = hub.served
-        assert run("cached", HF_HUB_OFFLINE="1").returncode == 0
-        assert hub.served == served
-    results = [(tmp_path / name / "eval_results.txt").read_text() for name in ("hub", "cached")]
-    assert results[0] == results[1]

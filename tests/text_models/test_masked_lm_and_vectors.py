@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
 import albert_tf
 from albert_tf.errors import InputError
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.tasks.sentences.text_model import POOLING
-from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support.models import write_trained
 
 TEXTS = ["a [MASK] b.", "[MASK] cat [MASK]", "abc [MASK]"]
@@ -148,68 +140,3 @@ def test_invalid_arguments_are_named(masked_lm, encoder, tmp_path):
         InputError, match="has no masked-LM head, but is a model of kind classifier"
     ):
         albert_tf.MaskedLM.from_preset(classifier)
-
-
-THEIRS = """
-import json, sys
-import torch, transformers
-folder, texts, plain = sys.argv[1], *map(json.loads, sys.argv[2:])
-tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-model = transformers.AlbertForMaskedLM.from_pretrained(folder, local_files_only=True).eval()
-filler = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=3)
-inputs = tokenizer(plain, padding=True, return_tensors="pt")
-with torch.no_grad():
-    hidden = model.albert(**inputs).last_hidden_state
-mask = inputs["attention_mask"][..., None]
-mean = (hidden * mask).sum(1) / mask.sum(1)
-print(json.dumps([filler(texts), mean.tolist()]))
-"""
-
-OURS = """
-import json, sys
-sys.modules["tensorflow"] = None
-import albert_tf
-folder, texts, plain = sys.argv[1], *map(json.loads, sys.argv[2:])
-masked_lm = albert_tf.MaskedLM.from_preset(folder)
-vectors = albert_tf.SentenceEncoder.from_preset(folder).encode(plain)
-ids = albert_tf.Preprocessor(masked_lm.tokenizer, 16)(plain)["input_ids"]
-print(json.dumps([masked_lm.fill_mask(texts, top_k=3), vectors.tolist(), ids.tolist()]))
-"""
-
-
-@pytest.mark.slow
-def test_transformers_and_jax_compute_the_same(peers, folder, masked_lm, encoder, tmp_path):
-    texts, plain = TEXTS[::2], PLAIN[:3]
-    convert(ConvertOptions(input=folder, output=str(tmp_path / "hf"), to_format="huggingface"))
-
-    def run(code: str, **environment: str):
-        command = [
-            sys.executable,
-            "-c",
-            code,
-            str(tmp_path / "hf"),
-            *map(json.dumps, (texts, plain)),
-        ]
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-        result = subprocess.run(
-            command, env=variables, stdout=subprocess.PIPE, check=True, text=True
-        )
-        return json.loads(result.stdout.splitlines()[-1])
-
-    found = masked_lm.fill_mask(texts, top_k=3)
-    filled, mean = run(THEIRS)
-    for ours, theirs in zip(found, filled, strict=True):
-        assert [each.token_id for each in ours] == [each["token"] for each in theirs]
-        np.testing.assert_allclose(
-            [each.probability for each in ours], [each["score"] for each in theirs], atol=1e-5
-        )
-    vectors = encoder.encode(plain)
-    np.testing.assert_allclose(vectors, mean, atol=1e-5)
-    filled, mean, ids = run(OURS, **KERAS_ON_JAX)
-    for ours, jax in zip(found, filled, strict=True):
-        assert [each.token_id for each in ours] == [token_id for *_, token_id in jax]
-        np.testing.assert_allclose(
-            [each.probability for each in ours], [each[1] for each in jax], atol=1e-5
-        )
-    np.testing.assert_allclose(vectors, mean, atol=1e-5)
-    assert ids == masked_lm.tokenizer(plain, None, 16, padding="max_length")["input_ids"].tolist()

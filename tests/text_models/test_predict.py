@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -25,7 +23,6 @@ from albert_tf.prediction.rows import columns_of, read_chunks
 from albert_tf.prediction.tasks import PREDICTION_TASKS
 from albert_tf.tasks.classification import predict as classification
 from albert_tf.tasks.multiple_choice import predict as multiple_choice
-from tests.conftest import ROOT
 from tests.support.models import write_trained
 
 TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]
@@ -342,27 +339,3 @@ def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
         with pytest.raises(InputError) as error:
             predict(model, **flags)
         assert str(error.value).startswith(message)
-
-
-def shell(*arguments: str, lines: str = "") -> list[dict]:
-    code = "from albert_tf.cli.predict import main; main()"
-    result = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    return json_lines(result.stdout)
-
-
-@pytest.mark.slow
-def test_the_command_reads_standard_input(models):
-    rows = shell(f"--model={models / 'classifier'}", "--input_file=-", lines="a fine film.\nb\n")
-    classifier = albert_tf.TextClassifier.from_preset(str(models / "classifier"))
-    assert [row["prediction"] for row in rows] == classifier.predict(["a fine film.", "b"])
-
-
-def test_what_an_export_prints_is_shown(monkeypatch, capfd):
-    monkeypatch.setattr(command, "load_keras", lambda: os.write(2, b"a driver is missing"))
-    monkeypatch.setattr(command, "exported_task", lambda folder: "classify")
-    monkeypatch.setattr(command, "load_export", lambda *_: os.write(2, b"the export is old"))
-    command._predictor(PredictOptions(model="export", text="a"))
-    assert capfd.readouterr().err == "the export is old"

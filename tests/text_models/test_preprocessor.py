@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.text_models import preprocessor as module
 from albert_tf.text_models.preprocessor import Preprocessor
@@ -82,23 +81,6 @@ def test_a_pipeline_of_tensorflow(tokenizers, monkeypatch, kind, in_graph):
     both = tf.data.Dataset.from_tensors((tf.constant(TEXTS), tf.constant(PAIRS)))
     (features,) = both.map(lambda text, pair: layer((text, pair))).as_numpy_iterator()
     check(features, pairs)
-
-
-@pytest.mark.slow
-def test_a_model_that_takes_strings(tokenizers, tmp_path):
-    tokenizer = tokenizers["wordpiece"]
-    classifier = albert_tf.AlbertForSequenceClassification(tiny.CONFIG, num_labels=2)
-    strings = keras.Input((), dtype="string")
-    model = keras.Model(strings, classifier(Preprocessor(tokenizer, LENGTH)(strings))["logits"])
-    expected = classifier(tokenizer(TEXTS, None, LENGTH, padding="max_length"))["logits"]
-    np.testing.assert_allclose(model(tf.constant(TEXTS)), expected, atol=1e-6)
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    model.fit(tf.constant(TEXTS), np.array([0, 1, 0, 1]), verbose=0)
-    model.save(tmp_path / "strings.keras")
-    restored = keras.saving.load_model(tmp_path / "strings.keras")
-    np.testing.assert_allclose(
-        restored.predict(tf.constant(TEXTS), verbose=0), model(tf.constant(TEXTS)), atol=1e-6
-    )
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf.tokenizers import Tokenizer, word_table
 from albert_tf.tokenizers import sentencepiece as sentencepiece_tokenizer
 from albert_tf.tokenizers.normalization import Normalization
-from tests.conftest import random_inputs
+from tests.conftest import random_inputs, slow
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 
@@ -174,9 +174,8 @@ def english(shared) -> Tokenizer:
 @pytest.mark.parametrize(
     "vocabulary",
     [
-        "albert_en_vocab/30k-clean.model",
-        "german_vocab/30k-clean-de-cased.model",
-        "chinese/vocab.txt",
+        *("albert_en_vocab/30k-clean.model", "chinese/vocab.txt"),
+        *slow("german_vocab/30k-clean-de-cased.model"),
     ],
 )
 def test_real_texts(vocabulary, shared):

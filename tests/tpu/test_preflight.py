@@ -287,16 +287,3 @@ def test_without_the_compiler_it_says_what_to_install(options, package, monkeypa
     message = rf"{package}, which is not installed: pip install 'albert-tf\[cpu,preflight\]'"
     with pytest.raises(InputError, match=message):
         preflight.preflight(options)
-
-
-def test_last_true_asks_few():
-    for count in range(1, 20):
-        for answer in range(-1, count):
-            asked = []
-
-            def holds(index, asked=asked, answer=answer):
-                asked.append(index)
-                return index <= answer
-
-            assert preflight.last_true(holds, count, min(3, count - 1)) == answer
-            assert len(asked) == len(set(asked)) <= 6

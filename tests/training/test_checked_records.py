@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -17,7 +15,6 @@ from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes
 from albert_tf.training import pretraining
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.records import CHECKED_FILE, Records
-from tests.conftest import ROOT
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
 
 pytestmark = pytest.mark.integration
@@ -107,18 +104,3 @@ def test_files_of_the_same_names_are_compared(options, tmp_path, change):
         elif change == "manifest":
             settings["masked_lm_prob"] = 0.25
     assert (seen[0] == seen[1]) == (change == "nothing")
-
-
-@pytest.mark.slow
-def test_the_command_ends_in_one_line(options):
-    """TensorFlow's reader would end the process."""
-    make_hostile(options.input_file[0])
-    flags = [
-        f"--{name}={','.join(value) if isinstance(value, tuple) else value}"
-        for name, value in vars(options).items()
-        if value != PretrainingOptions.__dataclass_fields__[name].default
-    ]
-    words = [sys.executable, "run_pretraining.py", *flags]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr == f"run_pretraining.py: error: {error_of(options)}\n"

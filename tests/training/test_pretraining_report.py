@@ -170,16 +170,6 @@ def test_everything_in_one_page(tmp_path, tokenizer, logged):
     assert (tmp_path / "report.html").read_text() == first
 
 
-@pytest.mark.parametrize("name", ["masked_lm_weights", "is_real_example"])
-def test_nothing_to_predict(tmp_path, tokenizer, name):
-    batch = examples()
-    batch[name][:] = 0
-    losses = {"masked_lm_loss": 0.5, "sentence_order_loss": 0.25}
-    page = report(tmp_path, held_out(tmp_path, batch), {"global_step": 40, **losses})
-    assert ("always the same label" in page.text) == (name == "masked_lm_weights")
-    assert "Masked LM loss 0.500" in page.text
-
-
 def test_a_run_without_evaluation_or_vocabulary(tmp_path, monkeypatch):
     monkeypatch.setattr(pretraining_report, "_MOST_ROWS", 3)
     lines = [json.dumps({"step": step, "loss": 1.0}) for step in range(10)]

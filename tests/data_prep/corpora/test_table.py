@@ -287,16 +287,6 @@ def test_an_unclosed_quotation_mark_is_reported(tmp_path):
         csv.field_size_limit(before)
 
 
-def test_a_damaged_parquet_file_is_reported(tmp_path):
-    path = tmp_path / "t.parquet"
-    write_parquet(path, [{"text": f"some text {n}" * 20} for n in range(10)])
-    content = bytearray(path.read_bytes())
-    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"t\.parquet: not a Parquet file, or damaged"):
-        read(path)
-
-
 def test_missing_files_are_reported(tmp_path):
     with pytest.raises(InputError, match="`input_file`=.*: the folder contains no table"):
         read(tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 import pytest
 
 from albert_tf.errors import InputError
@@ -28,21 +26,6 @@ def test_units_of_any_length_give_the_same_documents(tmp_path, monkeypatch):
     whole = read("text", [str(tmp_path / "a.txt")])
     monkeypatch.setattr(text, "_UNIT_BYTES", 100)
     assert read("text", [str(tmp_path / "a.txt")]) == whole
-
-
-def test_a_compressed_file_has_the_documents_of_its_text(tmp_path, monkeypatch):
-    blocks = [f"This is text {n}.\n" * (n % 7) for n in range(200)]
-    (tmp_path / "a.txt").write_text("\u3000\n".join(blocks), "utf-8")
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress((tmp_path / "a.txt").read_bytes()))
-    expected, plain = read("text", [str(tmp_path / "a.txt")])
-    assert len(expected) > 150
-    for length in (100, 4_000_000):
-        monkeypatch.setattr(text, "_UNIT_BYTES", length)
-        found, counts = read("text", [str(tmp_path / "a.txt.gz")])
-        assert [each.paragraphs for each in found] == [each.paragraphs for each in expected]
-        assert found[1].name == expected[1].name.replace(".txt:", ".txt.gz:")
-        assert counts.input_bytes == (tmp_path / "a.txt.gz").stat().st_size
-        assert (counts.characters, counts.warnings) == (plain.characters, plain.warnings)
 
 
 def test_a_document_can_be_a_number_of_lines(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import KERAS_ON_JAX, ROOT
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed (the extra `jax`)"
 )

@@ -27,7 +27,6 @@ WITHOUT_DROPOUT = dataclasses.replace(
 )
 SHARING = {
     "all": WITHOUT_DROPOUT,
-    "none": dataclasses.replace(WITHOUT_DROPOUT, num_hidden_groups=2, parameter_sharing="none"),
     "ffn": dataclasses.replace(WITHOUT_DROPOUT, num_hidden_groups=2, parameter_sharing="ffn"),
 }
 
@@ -86,7 +85,7 @@ def weights_of(results: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 # How layers share parameters, the optimizer, and the devices. Sharing makes no difference to AdamW,
 # which treats each variable alone.
-CASES = (("all", "lamb", 1), ("none", "lamb", 4), ("ffn", "adamw", 4))
+CASES = (("all", "lamb", 1), ("ffn", "adamw", 4))
 SPLITS = [
     {"options": {"micro_batches": 4, "remat": True}, "replicas": 4},
     {"replicas": 8, "shard_optimizer_state": True},

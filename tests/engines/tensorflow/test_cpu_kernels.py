@@ -105,21 +105,6 @@ def test_attention(dtype, tolerance, length):
     assert not value_gradient[:, :, dropped].any()
 
 
-def test_weights_of_attention_are_computed_again_for_the_gradient(monkeypatch):
-    calls = []
-    softmax = cpu_kernels._softmax_forward
-    monkeypatch.setattr(
-        cpu_kernels, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
-    )
-    inputs = draw((1, 1, 5, 8), (1, 1, 5, 8), (1, 1, 5, 8))
-    with tf.GradientTape() as tape:
-        tape.watch(inputs)
-        context = attention(CPU_KERNELS, tf.ones([1, 5]))(*inputs)
-    assert len(calls) == 1
-    tape.gradient(context, inputs)
-    assert len(calls) == 2
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("count", [1, 3, 5, 13])
 def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):

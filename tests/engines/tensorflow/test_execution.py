@@ -10,14 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
-from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.execution import TrainingExecution
-from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS
-from albert_tf.modeling.losses import PretrainingObjective
-from albert_tf.optimization import create_optimizer
 from tests.support.tiny import CONFIG, batch
 
 # Few layers: tracing them is what takes long.
@@ -111,38 +107,3 @@ def test_matrices_are_cast_once_for_all_uses_of_a_layer():
         assert casts.count(shape) == expected
     nodes = [node for part in graph.as_graph_def().library.function for node in part.node_def]
     assert not any(node.op == "ReadVariableOp" and "kernel" in node.input[0] for node in nodes)
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_models_and_objectives_need_not_know_of_engines():
-    # Without dropout, which is drawn for fewer positions where the last layer computes fewer.
-    config = dataclasses.replace(
-        CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-
-    class Plain(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.inner = AlbertForPreTraining(config)
-            self.encoder = self.inner.encoder
-            self.built = True
-
-        def call(self, features, training=False):
-            return self.inner(features, training=training)
-
-    class PlainObjective(PretrainingObjective):
-        def sums(self, outputs, batch):
-            return super().sums(outputs, batch)
-
-    losses = []
-    for make, objective in (
-        (lambda: AlbertForPreTraining(config), PretrainingObjective()),
-        (Plain, PlainObjective()),
-    ):
-        keras.utils.set_random_seed(0)
-        devices = TensorFlowDevices()
-        step = TrainingStep(make(), create_optimizer("lamb", 0.01), objective, devices)
-        batches = iter(tf.data.Dataset.from_tensors(batch(4)).repeat())
-        losses.append(step(batches, 3).history["loss"])
-    np.testing.assert_allclose(*losses, rtol=1e-5)

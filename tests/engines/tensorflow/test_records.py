@@ -6,21 +6,17 @@ import numpy as np
 import pytest
 
 from albert_tf.engines.tensorflow.batches import dataset
-from albert_tf.input.examples import Features
 from albert_tf.input.features import limited, pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
-from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_reader import check_files
 from data_prep.tfrecords import read_examples
 from tests.support import references
-from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support.tiny import LENGTH, VOCAB, batch, write_records
 
 pytestmark = pytest.mark.integration
-
-FEATURES = pretraining_features(LENGTH, PREDICTIONS)
 
 
 @pytest.fixture
@@ -39,20 +35,6 @@ def files(tmp_path):
 @pytest.fixture
 def index(files):
     return RecordIndex.create(files)
-
-
-def numbers(batches) -> list[list[int]]:
-    return [b["input_ids"][:, 0].tolist() for b in batches.as_numpy_iterator()]
-
-
-@pytest.mark.parametrize("shuffle_buffer_size", [1, 8, 100])
-def test_every_epoch_holds_every_example_once_in_its_own_order(index, shuffle_buffer_size):
-    batches = dataset(RecordStream(index, FEATURES, 5, 1, None, shuffle_buffer_size))
-    read = sum(numbers(batches.take(12)), [])
-    assert sorted(read[:30]) == sorted(read[30:]) == list(range(30))
-    assert read[:30] != read[30:]
-    other = dataset(RecordStream(index, FEATURES, 5, 2, None, shuffle_buffer_size))
-    assert sum(numbers(other.take(6)), []) != read[:30]
 
 
 MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32))
@@ -86,42 +68,6 @@ def test_dynamic_masks_are_others_in_every_epoch_and_the_same_after_a_restart(in
     assert (other["masked_lm_positions"] != whole[0]["masked_lm_positions"]).any()
 
 
-def test_dynamic_masks_of_an_evaluation_are_always_the_same(index):
-    def read(seed):
-        stream = RecordStream(index, unmasked_features(LENGTH), 8, seed, MASKS)
-        return list(dataset(stream).as_numpy_iterator())
-
-    for one, other in zip(read(1), read(1), strict=True):
-        for name, values in one.items():
-            np.testing.assert_array_equal(other[name], values)
-    last = read(1)[-1]
-    assert last["input_ids"].shape == (8, LENGTH)
-    assert last["masked_lm_weights"].shape == (8, 5)
-    assert not last["masked_lm_weights"][last["is_real_example"] == 0].any()
-    assert (read(2)[0]["masked_lm_positions"] != read(1)[0]["masked_lm_positions"]).any()
-
-
-def test_evaluation_reads_everything_once_in_order(index):
-    batches = list(dataset(RecordStream(index, FEATURES, 8)).as_numpy_iterator())
-    assert [len(b["input_ids"]) for b in batches] == [8, 8, 8, 8]
-    real = np.concatenate([b["is_real_example"] for b in batches])
-    ids = np.concatenate([b["input_ids"][:, 0] for b in batches])
-    assert ids[real == 1].tolist() == list(range(30))
-    assert real.sum() == 30
-    assert {b["masked_lm_weights"].dtype for b in batches} == {np.dtype("float32")}
-    assert {b["input_ids"].dtype for b in batches} == {np.dtype("int32")}
-
-
-def test_what_was_written_is_read(tmp_path):
-    examples = batch(6)
-    path = str(tmp_path / "x.tfrecord")
-    write_records(path, examples)
-    index = RecordIndex.create([path])
-    (read,) = dataset(RecordStream(index, FEATURES, 6)).as_numpy_iterator()
-    for name, values in examples.items():
-        np.testing.assert_array_equal(read[name], values)
-
-
 @pytest.mark.parametrize(("name", "vocab_size"), [("own_text", 1500), ("en_30k", 30000)])
 def test_reads_the_originals_files(name, vocab_size, shared):
     reference = references.records_reference(name, shared)
@@ -134,15 +80,3 @@ def test_reads_the_originals_files(name, vocab_size, shared):
     (read,) = dataset(stream).as_numpy_iterator()
     for name in features:
         np.testing.assert_array_equal(read[name], expected[name])
-
-
-def test_iterators_go_at_once(index):
-    # What waits is a thread that only iterators of a certain age have to wait for.
-    in_memory = Features([([1, 2], [0, 0])], 0)
-    for stream in (
-        RecordStream(index, FEATURES, 4, 1, None, 100),
-        RecordStream(index, FEATURES, 4),
-        MemoryStream(in_memory, 20, 4, seed=1),
-        MemoryStream(in_memory, 20, 4),
-    ):
-        assert dataset(stream).options().autotune.enabled is False

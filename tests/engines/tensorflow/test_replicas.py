@@ -1,8 +1,8 @@
 """What needs a CPU split into parts, in one process that does so before TensorFlow starts.
 
 `drifting`: a replica that drifts from the others ends the run before it is saved. `replicas`: any
-number of replicas and micro-batches computes the same, in pretraining and (`tests.support`) in
-fine-tuning. `tpu_programs`: every program is traced under the strategy for TPUs.
+number of replicas and micro-batches computes the same. `tpu_programs`: every program is traced
+under the strategy for TPUs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tests.conftest import ROOT
 MODULES = (
     "tests.engines.tensorflow.drifting",
     "tests.engines.tensorflow.replicas",
-    "tests.support.replicas",
     "tests.engines.tensorflow.tpu_programs",
 )
 RUN = """

@@ -28,8 +28,6 @@ from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
-from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from albert_tf.training.options import PretrainingOptions
@@ -174,9 +172,8 @@ def main() -> None:
             name: getattr(classifier, name)
             for name in ("albert_config_file", "vocab_file", "max_seq_length", "train_batch_size")
         }
-        squad, race = folder / "squad.json", folder / "race.jsonl"
+        squad = folder / "squad.json"
         squad.write_text(json.dumps({"version": "v2.0", "data": [ARTICLE]}))
-        race.write_text("".join(json.dumps({**QUESTION, "id": n}) + "\n" for n in range(8)))
         options = QuestionAnsweringOptions(
             output_dir=f"{folder}/squad",
             train_file=str(squad),
@@ -188,16 +185,6 @@ def main() -> None:
             **short,
         )
         check_fine_tuning(QuestionAnsweringTask, options, "prediction", "prediction")
-        options = MultipleChoiceOptions(
-            output_dir=f"{folder}/race",
-            task_name="json",
-            train_file=str(race),
-            eval_file=str(race),
-            max_qa_length=12,
-            **model,
-            **short,
-        )
-        check_fine_tuning(MultipleChoiceTask, options, "prediction")
 
 
 ANSWER = {"text": "cat", "answer_start": 0}
@@ -210,4 +197,3 @@ ARTICLE = {
         }
     ],
 }
-QUESTION = {"context": "cat dog", "question": "saw", "choices": ["cat", "dog"], "answer": 0}

@@ -19,6 +19,7 @@ from albert_tf.prediction.tasks import Export
 from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.predict import predict_exported
 from albert_tf.tasks.classification.targets import TARGETS
+from tests.conftest import slow
 from tests.support.kinds_of_tasks import write_weights
 from tests.tasks.classification.test_label_probabilities import read
 
@@ -107,7 +108,7 @@ def test_a_model_is_saved_where_any_path_says(tmp_path, monkeypatch, folder):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("target", ["classification", "multi_label"])
+@pytest.mark.parametrize("target", ["multi_label", *slow("classification")])
 def test_trained_labels_have_their_types(tmp_path, target):
     model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), target=target)
     labels = [7.0, np.int64(30), 7] if target == "classification" else [[7], [30, 7], []]

@@ -13,7 +13,6 @@ from albert_tf.options import define_flags, from_flags
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import fill
 from albert_tf.tasks.multiple_choice.readers import read_questions
-from tests.conftest import ROOT
 
 ARTICLE = {
     "id": "middle7.txt",
@@ -101,16 +100,11 @@ def test_a_choice_is_put_in_as_it_is():
         ({"answers": ["A", "C"]}, r"3 questions, 3 options and 2 answers"),
         ({"answers": ["A", "D", "D"]}, r'question 2: answer "D" must be a letter from A to C'),
         ({"answers": ["A", "AB", "D"]}, r'question 2: answer "AB" must be a letter'),
-        ({"answers": ["A", "", "D"]}, r'question 2: answer "" must be a letter'),
         ({"answers": [0, "A", "D"]}, r"question 1: answer 0 must be a letter"),
-        ({"article": None}, r"article=null: must be str, not null"),
-        ({"questions": "x"}, r"questions=\"x\": must be array, not str"),
-        ({"questions": ["a", 2, "c"]}, r"questions\[1\]=2: must be str, not int"),
         (
             {"options": [["a", "b"], ["c"], ["d", "e"]]},
             r"question 2: 1 choices; a question must have 2",
         ),
-        ({"options": [["a", 1], ["c"], ["d", "e"]]}, r"options\[0\]\[1\]=1: must be str, not int"),
     ],
 )
 def test_faults_of_an_article_are_named(options, tmp_path, change, message):
@@ -174,25 +168,17 @@ def test_json_lines(options, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not JSON"),
-        ("[1]", "must be object, not array"),
-        ({"question": "q", "choices": ["a", "b"], "answer": 0}, "lacks 'context'"),
-        ({**QUESTION, "question": 3}, "question=3: must be str, not int"),
         ({**QUESTION, "question": " "}, "neither context nor question"),
-        ({"context": "", "question": "q", "answer": 0}, "lacks 'choices'"),
         ({"context": "", "question": "q", "choices": ["a", "b"]}, "lacks 'answer'"),
-        ({**QUESTION, "choices": "ab"}, 'choices="ab": must be array, not str'),
         ({**QUESTION, "choices": ["a"]}, "1 choices; a question must have 2 to 26"),
         ({**QUESTION, "choices": list(map(str, range(27)))}, "27 choices"),
         ({**QUESTION, "choices": ["a", " "]}, "a choice is empty"),
         ({**QUESTION, "answer": 2}, "answer 2 must be 0 to 1"),
-        ({**QUESTION, "answer": -1}, "answer -1 must be 0 to 1"),
         ({**QUESTION, "answer": True}, "answer true must be the number"),
         ({**QUESTION, "answer": None}, "lacks 'answer'"),
         ({**QUESTION, "answer": "C"}, 'answer "C" must be the number of a choice'),
         ({**QUESTION, "answer": "five"}, 'answer "five" must be the number of a choice'),
         ({**QUESTION, "choices": ["a", "a "], "answer": "a"}, 'answer "a" matches 2 choices'),
-        ({**QUESTION, "id": [1]}, "id=[1]: must be "),
     ],
 )
 def test_faults_of_a_line_are_named(options, tmp_path, line, message):
@@ -224,17 +210,6 @@ def test_flags_are_the_originals():
     assert (options.learning_rate, options.train_step, options.warmup_step) == (1e-5, 12000, 1000)
     assert (options.max_seq_length, options.max_qa_length) == (512, 128)
     assert (options.train_batch_size, options.save_checkpoints_steps) == (32, 100)
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_recipes_are_what_the_program_takes(version):
-    values = flags.FlagValues()
-    define_flags(MultipleChoiceOptions, values)
-    needed = ["--data_dir=d", "--output_dir=o"]
-    values(["run_race.py", f"--flagfile={ROOT}/configs/finetuning/race_{version}.cfg", *needed])
-    options = from_flags(MultipleChoiceOptions, values)
-    options.check()
-    assert (options.task_name, options.max_seq_length, options.train_step) == ("race", 512, 12000)
 
 
 @pytest.mark.parametrize(

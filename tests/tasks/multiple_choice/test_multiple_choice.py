@@ -20,7 +20,6 @@ from albert_tf.modeling.losses import MultipleChoiceObjective
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import ChoiceQuestion
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, featurize
-from albert_tf.tokenizers.normalization import Normalization
 from tests.conftest import random_inputs
 from tests.support.tiny import CONFIG
 
@@ -90,35 +89,6 @@ def test_layout_is_the_originals(shapes, max_qa_length):
 def test_lengths_that_leave_no_room_are_named(length, message):
     with pytest.raises(InputError, match=f"`max_qa_length`={length}: must be {message}"):
         featurize([question()], Words(), 16, length)
-
-
-def test_kept_token_ids_are_the_same(tmp_path, monkeypatch):
-    vocabulary = tmp_path / "vocabulary"
-    vocabulary.write_text("v")
-    tokenizer = Words()
-    tokenizer.path, tokenizer.normalization = str(vocabulary), Normalization()
-    questions = [question(30, (3, 14, 2)), question(4, (1, 2))]
-    options = MultipleChoiceOptions(
-        task_name="json",
-        output_dir="out",
-        do_train=False,
-        cached_dir=str(tmp_path / "cache"),
-        max_seq_length=16,
-    )
-
-    def encoded(**changes):
-        task = MultipleChoiceTask(dataclasses.replace(options, **changes), tokenizer)
-        return task.encode("eval", questions)
-
-    made = encoded(max_qa_length=8)
-    monkeypatch.setattr(Words, "encode_batch", None)
-    again = encoded(max_qa_length=8)
-    assert again.candidates_truncated == made.candidates_truncated == 1
-    for name, value in made.padded(16).items():
-        np.testing.assert_array_equal(again.padded(16)[name], value)
-    np.testing.assert_array_equal(again.tokens_cut, made.tokens_cut)
-    with pytest.raises(TypeError):
-        encoded(max_qa_length=7)
 
 
 def batch(choices, seed=0):

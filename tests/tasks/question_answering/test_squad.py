@@ -97,24 +97,12 @@ SECOND = (*PARAGRAPH, "qas", 1)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("{", r"set\.json: not JSON"),
         ("[]", r"set\.json: contains no question"),
         ("[1]", r"set\.json: \[0\]=1: must be object, not int"),
-        ("1", r"set\.json: must be object, not int"),
         (changed(("data",)), r"set\.json: lacks 'data'"),
-        (changed(("data", 0), 3), r"data\[0\]=3: must be object, not int"),
-        (changed((*PARAGRAPH, "context")), r"data\[0\]\.paragraphs\[0\]: lacks 'context'"),
-        (changed((*PARAGRAPH, "qas")), r"data\[0\]\.paragraphs\[0\]: lacks 'qas'"),
         (changed((*SECOND, "id")), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: lacks 'id'"),
         (changed((*SECOND, "id"), 7.5), r"qas\[1\]\.id=7.5: must be int \| str, not float"),
-        (changed((*SECOND, "id"), True), r"qas\[1\]\.id=true: must be int \| str, not bool"),
-        (changed((*SECOND, "question")), r"qas\[1\]: lacks 'question'"),
         (changed((*SECOND, "answers")), r"qas\[1\]: lacks 'answers', which other"),
-        (changed((*SECOND, "answers", 0, "text")), r"qas\[1\]\.answers\[0\]: lacks 'text'"),
-        (
-            changed((*SECOND, "answers", 0, "answer_start"), True),
-            r"answers\[0\]\.answer_start=true: must be int \| float \| null, not bool",
-        ),
         (
             changed((*SECOND, "answers", 0, "answer_start"), 4.5),
             r"qas\[1\]: answer_start=4.5: must be a whole number",
@@ -130,11 +118,6 @@ SECOND = (*PARAGRAPH, "qas", 1)
             r"set\.json:2: not JSON",
         ),
         (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
-        (
-            changed((*SECOND, "id"), "1"),
-            r"qas\[1\]: the id '1' is already used at data\[0\]\.paragraphs\[0\]\.qas\[0\]",
-        ),
-        (changed((*PARAGRAPH, "qas"), []), r"set\.json: contains no question"),
     ],
 )
 def test_what_is_wrong_is_named(read, value, message):
