@@ -17,9 +17,7 @@ import queue
 import signal
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -31,6 +29,15 @@ Result = TypeVar("Result")
 
 # A function and its arguments.
 _Setup = tuple[Callable[..., None] | None, tuple[Any, ...]]
+# A result, or an error and its traceback.
+_Answer = tuple[Any, BaseException | None, str]
+# A function, its argument, their number and where the answer goes.
+_Call = tuple[Callable[[Any], Any], Any, int, queue.SimpleQueue[tuple[int, _Answer]]]
+
+_KILLED = (
+    "a worker process was killed, possibly for lack of memory; rerun the same command, with a "
+    "smaller --num_processes if memory was short"
+)
 
 # Items queued beyond those being processed: enough that no process waits for the slowest one.
 QUEUED_PER_PROCESS = 3
@@ -58,7 +65,9 @@ class Workers:
 
     Each is served by a thread and has a pipe of its own, the other end of which no process has. If
     it dies in the middle of a message, reading ends, and nothing that others need stays locked, as
-    can happen to `concurrent.futures.ProcessPoolExecutor`.
+    can happen to `concurrent.futures.ProcessPoolExecutor`. The main thread waits for results on a
+    `SimpleQueue`: a signal's exception within the locks of a `Future`, which are Python code, can
+    leave one locked for ever.
 
     Args:
         processes: their number; with 1, all calls happen in this process.
@@ -74,9 +83,7 @@ class Workers:
     ):
         self._processes = processes
         self._setup = (initializer, initargs)
-        # With what a process must do before its first call.
-        self._idle: queue.SimpleQueue[tuple[Connection, _Setup | None]] = queue.SimpleQueue()
-        self._threads: ThreadPoolExecutor | None = None
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._open = contextlib.ExitStack()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
@@ -87,38 +94,50 @@ class Workers:
         Raises:
             ChildProcessError: If a worker process died.
         """
-        if self._threads is None:
+        if self._processes == 1:
             yield from map(function, items)
             return
-        waiting: deque[Future[Result]] = deque()
-        for item in items:
-            waiting.append(self._threads.submit(self._call, function, item))
-            if len(waiting) >= (1 + QUEUED_PER_PROCESS) * self._processes:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        done: queue.SimpleQueue[tuple[int, _Answer]] = queue.SimpleQueue()
+        answers: dict[int, _Answer] = {}
+        called = taken = 0
 
-    def _call(self, function: Callable[[Item], Result], item: Item) -> Result:
-        connection, setup = self._idle.get()
-        try:
-            connection.send((setup, function, item))
-            result, error, trace = connection.recv()
-        except (EOFError, OSError):
-            raise ChildProcessError(
-                "a worker process was killed, possibly for lack of memory; rerun the same command, "
-                "with a smaller --num_processes if memory was short"
-            ) from None
-        finally:
-            self._idle.put((connection, None))
-        if error is not None:
-            raise error from RuntimeError(f"in a worker process:\n{trace}")
-        return result
+        def take() -> Result:
+            while taken not in answers:
+                answers.update([done.get()])
+            result, error, trace = answers.pop(taken)
+            if error is not None:
+                raise error from (RuntimeError(f"in a worker process:\n{trace}") if trace else None)
+            return result
+
+        for item in items:
+            self._calls.put((function, item, called, done))
+            called += 1
+            if called - taken >= (1 + QUEUED_PER_PROCESS) * self._processes:
+                yield take()
+                taken += 1
+        while taken < called:
+            yield take()
+            taken += 1
+
+    def _call(self, connection: Connection) -> None:
+        """Pass calls on to one process, and its answers back, until there is None."""
+        setup: _Setup | None = self._setup
+        while call := self._calls.get():
+            function, item, number, done = call
+            try:
+                connection.send((setup, function, item))
+                setup = None
+                answer = connection.recv()
+            except (EOFError, OSError):
+                answer = None, ChildProcessError(_KILLED), ""
+            except Exception as error:  # of pickling
+                answer = None, error, ""
+            done.put((number, answer))
 
     def __enter__(self) -> Workers:
         with self._open:  # closed by an error
             self._open.enter_context(stoppable())
             if self._processes > 1:
-                self._threads = self._open.enter_context(ThreadPoolExecutor(self._processes))
                 with _signals_deferred():
                     for _ in range(self._processes):
                         self._start()
@@ -136,7 +155,8 @@ class Workers:
             process.start()
         self._open.callback(process.join)
         self._open.callback(process.kill)  # paused ones, too; all work is written whole or not
-        self._idle.put((ours, self._setup))
+        self._open.callback(self._calls.put, None)
+        threading.Thread(target=self._call, args=(ours,), daemon=True).start()
 
     def __exit__(self, *exception: object) -> None:
         self._open.close()
