@@ -6,14 +6,13 @@ import contextlib
 import errno
 import functools
 import gzip
-import io
 import os
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 from albert_tf.errors import InputError
@@ -30,18 +29,20 @@ _CHUNK = 1 << 20
 _IGNORED = ("__MACOSX", ".DS_Store")
 
 
-class Member(NamedTuple):
-    """A file in an archive.
+class _Entry(NamedTuple):
+    """An entry of an archive.
 
     Attributes:
-        name: its path in the archive, checked.
+        name: as stored.
+        kind: "file", "folder", or what it is instead.
         size: in bytes, unpacked.
         open: opens its content.
     """
 
     name: str
+    kind: str
     size: int
-    open: Callable[[], IO[bytes]]
+    open: Callable[[], Any]
 
 
 def unpack(
@@ -66,10 +67,10 @@ def unpack(
             folder; has more files or bytes than allowed; or there is no space for them.
         OSError: If a file cannot be written.
     """
-    with _damage_reported(archive), _members(archive, largest_size) as members:
-        if not members:
+    with _damage_reported(archive), _files(archive, largest_size) as found:
+        if not found:
             raise InputError(f"{archive}: contains no files")
-        size = sum(member.size for member in members)
+        size = sum(entry.size for entry in found.values())
         free = shutil.disk_usage(os.path.dirname(os.path.abspath(folder))).free
         if size > free:
             raise InputError(
@@ -77,32 +78,25 @@ def unpack(
                 f"{os.path.dirname(folder)}"
             )
         with replacing(folder) as partial:
-            for member in members:
-                _write(member, os.path.join(partial, member.name))
+            for name, entry in found.items():
+                _write(entry, os.path.join(partial, name))
             for name, text in (notes or {}).items():
                 write_text(os.path.join(partial, name), text)
 
 
-def _write(member: Member, path: str) -> None:
+def _write(entry: _Entry, path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    written = 0
-    with open(path, "xb") as target:
-        for chunk in _chunks(member):
-            written += len(chunk)
-            target.write(chunk)
-    if written != member.size:
-        raise InputError(f"{member.name} has {written:,} bytes instead of {member.size:,}")
-
-
-def _chunks(member: Member) -> Iterator[bytes]:
     try:
-        with member.open() as source:
-            while chunk := source.read(_CHUNK):
-                yield chunk
+        with entry.open() as source, open(path, "xb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
     except OSError as error:
         if error.errno != errno.EINVAL:  # a place before the beginning of the archive
             raise
-        raise InputError(f"damaged (there is no {member.name} where it should be)") from None
+        raise InputError(f"damaged (there is no {entry.name} where it should be)") from None
+    if os.path.getsize(path) != entry.size:
+        raise InputError(
+            f"{entry.name} has {os.path.getsize(path):,} bytes instead of {entry.size:,}"
+        )
 
 
 @contextlib.contextmanager
@@ -122,24 +116,25 @@ def _damage_reported(archive: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _members(archive: str, largest_size: int) -> Iterator[list[Member]]:
+def _files(archive: str, largest_size: int) -> Iterator[dict[str, _Entry]]:
+    """Open an archive and yield its files by their path in it."""
     with open(archive, "rb") as file:
         start = file.read(4)
         file.seek(0)
         if start[:2] == b"PK":
             with zipfile.ZipFile(file) as opened:
-                yield _zip_members(opened, largest_size)
+                yield _checked(_zip_entries(opened), largest_size)
             return
         content: Any = gzip.GzipFile(fileobj=file) if start.startswith(_GZIP) else file
         bounded = _Bounded(content, largest_size + MOST_FILES * _LARGEST_HEADER)
         with tarfile.open(fileobj=bounded, mode="r:") as opened_tar:  # type: ignore[call-overload]
-            members = _tar_members(opened_tar, largest_size)
+            found = _checked(_tar_entries(opened_tar), largest_size)
             while bounded.read(_CHUNK):  # to the end, where gzip has its checksum
                 pass
-            yield members
+            yield found
 
 
-class _Bounded(io.RawIOBase):
+class _Bounded:
     """A file of which no more than `limit` bytes are read, and no large part at once.
 
     Without this, a few kilobytes of zeros could keep a reader of headers busy for hours, or fill
@@ -149,16 +144,10 @@ class _Bounded(io.RawIOBase):
     def __init__(self, file: IO[bytes], limit: int):
         self._file, self._limit = file, limit
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def tell(self) -> int:
         return self._file.tell()
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._check(offset)
         return self._file.seek(offset, whence)
 
@@ -173,49 +162,35 @@ class _Bounded(io.RawIOBase):
             raise InputError(f"unpacks to more than {self._limit:,} bytes")
 
 
-class _Checked:
-    """Checks the files of an archive one by one, and all together."""
-
-    def __init__(self, largest_size: int):
-        self._left, self._limit = largest_size, largest_size
-        self._entries = 0
-        self.members: list[Member] = []
-        self._files: set[str] = set()
-        self._folders: set[str] = set()
-
-    def add(self, raw: str, kind: str, size: int, open: Callable[[], IO[bytes]]) -> None:
-        """Add an entry.
-
-        Args:
-            raw: its name as stored.
-            kind: "file", "folder", or what it is instead.
-            size: of a file.
-            open: opens the content of a file.
-        """
-        self._entries += 1
-        if self._entries > MOST_FILES:
+def _checked(entries: Iterable[_Entry], largest_size: int) -> dict[str, _Entry]:
+    """Check the entries one by one, and all together; return the files by their path."""
+    found: dict[str, _Entry] = {}
+    folders: set[str] = set()
+    left = largest_size
+    for number, entry in enumerate(entries, start=1):
+        raw = entry.name
+        if number > MOST_FILES:
             raise InputError(f"contains more than {MOST_FILES:,} files")
         parts = [part for part in raw.split("/") if part not in ("", ".")]
         if raw.startswith("/") or ".." in parts or "\\" in raw or not raw.isprintable():
             raise InputError(f"contains {raw!r}, which is not a name inside a folder")
-        if kind not in ("file", "folder"):
-            raise InputError(f"contains {raw!r}, {kind}; only files and folders are unpacked")
-        if kind == "folder" or not parts or any(part in _IGNORED for part in parts):
-            return
+        if entry.kind not in ("file", "folder"):
+            raise InputError(f"contains {raw!r}, {entry.kind}; only files and folders are unpacked")
+        if entry.kind == "folder" or not parts or any(part in _IGNORED for part in parts):
+            continue
         name = "/".join(parts)
         above = {"/".join(parts[:length]) for length in range(1, len(parts))}
-        if name in self._files | self._folders or above & self._files:
+        if name in found or name in folders or above & found.keys():
             raise InputError(f"contains {raw!r} twice")
-        self._left -= size
-        if size < 0 or self._left < 0:
-            raise InputError(f"unpacks to more than {self._limit:,} bytes")
-        self._files.add(name)
-        self._folders |= above
-        self.members.append(Member(name, size, open))
+        left -= entry.size
+        if entry.size < 0 or left < 0:
+            raise InputError(f"unpacks to more than {largest_size:,} bytes")
+        found[name] = entry
+        folders |= above
+    return found
 
 
-def _zip_members(archive: zipfile.ZipFile, largest_size: int) -> list[Member]:
-    checked = _Checked(largest_size)
+def _zip_entries(archive: zipfile.ZipFile) -> Iterator[_Entry]:
     for info in archive.infolist():
         mode = stat.S_IFMT(info.external_attr >> 16)
         kind = "folder" if info.is_dir() else "file"
@@ -224,21 +199,12 @@ def _zip_members(archive: zipfile.ZipFile, largest_size: int) -> list[Member]:
         if info.flag_bits & 1:
             kind = "an encrypted file"
         # Reading stops at `file_size`, whatever else is compressed there.
-        checked.add(info.filename, kind, info.file_size, functools.partial(archive.open, info))
-    return checked.members
+        yield _Entry(info.filename, kind, info.file_size, functools.partial(archive.open, info))
 
 
-def _tar_members(archive: tarfile.TarFile, largest_size: int) -> list[Member]:
-    checked = _Checked(largest_size)
+def _tar_entries(archive: tarfile.TarFile) -> Iterator[_Entry]:
     for info in archive:
         kind = "folder" if info.isdir() else "file"
         if not info.isdir() and (not info.isreg() or info.issparse()):
             kind = "a link, a device or a sparse file"
-        checked.add(info.name, kind, info.size, functools.partial(_extracted, archive, info))
-    return checked.members
-
-
-def _extracted(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    file = archive.extractfile(info)
-    assert file is not None  # of a regular file
-    return file
+        yield _Entry(info.name, kind, info.size, functools.partial(archive.extractfile, info))

@@ -101,19 +101,22 @@ def _receive(address: str, partial: str) -> str | None:
             remove(partial)
             raise _Interrupted("the unfinished file does not belong to this one") from None
         raise FetchError(f"HTTP {error.code} {error.reason}") from None
-    except urllib.error.URLError as error:
-        raise FetchError(_reason(error.reason)) from None
     except (OSError, http.client.HTTPException) as error:
-        raise FetchError(_reason(error)) from None
+        raise FetchError(_reason(getattr(error, "reason", error))) from None
     with response:
         resumed = response.status == http.client.PARTIAL_CONTENT
-        start = _start_of(response) if resumed else 0
-        if start != (received if resumed else 0):
+        start = received if resumed else 0
+        if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             remove(partial)
             raise _Interrupted("the server answered with another part of the file")
         length = response.headers.get("Content-Length")
-        total = start + int(length) if length and length.isdecimal() else None
-        _check_space(partial, (total or start) - start)
+        size = int(length) if length and length.isdecimal() else None
+        total = None if size is None else start + size
+        free = shutil.disk_usage(os.path.dirname(partial)).free
+        if size and size > free:
+            raise InputError(
+                f"{os.path.dirname(partial)}: {size:,} bytes are needed, but only {free:,} are free"
+            )
         if not resumed:
             remove(partial)
             _write_version(version_file, response)
@@ -136,11 +139,6 @@ def _open(address: str, headers: dict[str, str]) -> Any:
         response.close()
         raise FetchError(f"redirects to {response.url}, which is not encrypted")
     return response
-
-
-def _start_of(response: Any) -> int:
-    found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    return int(found[1]) if found else -1
 
 
 def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
@@ -174,14 +172,6 @@ def _chunks(response: Any) -> Iterator[bytes]:
         if not chunk:
             return
         yield chunk
-
-
-def _check_space(partial: str, size: int) -> None:
-    free = shutil.disk_usage(os.path.dirname(partial)).free
-    if size > free:
-        raise InputError(
-            f"{os.path.dirname(partial)}: {size:,} bytes are needed, but only {free:,} are free"
-        )
 
 
 def _check(partial: str, checksum: str | None) -> None:

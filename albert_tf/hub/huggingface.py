@@ -46,13 +46,7 @@ def parse_name(name: str) -> HubName | None:
 
 
 def download(
-    repo_id: str,
-    patterns: Iterable[str],
-    *,
-    argument: str,
-    repo_type: str = "model",
-    revision: str | None = None,
-    shown: str | None = None,
+    shown: str, name: HubName, patterns: Iterable[str], *, argument: str, repo_type: str = "model"
 ) -> str:
     """Fetch the files of a repository that match some patterns into the cache of the Hub.
 
@@ -61,12 +55,11 @@ def download(
     returned. The commit is logged.
 
     Args:
-        repo_id: `ORGANIZATION/NAME`; with `@REVISION`, if `revision` is not given.
+        shown: the name as the user gave it, for messages.
+        name: of the repository.
         patterns: of file names, such as "*.json"; a file must match one.
-        argument: the caller's name of `repo_id`, for errors.
+        argument: the caller's name of `shown`, for errors.
         repo_type: "model" or "dataset".
-        revision: branch, tag or commit; None for the main branch.
-        shown: the value of the argument; None for `repo_id`.
 
     Returns:
         A local folder, whose name is the commit. It may lack files that match no pattern, and all
@@ -77,20 +70,16 @@ def download(
             in the cache nor can be fetched.
         OSError: If the cache cannot be written to, such as for a full disk.
     """
-    name, shown = parse_name(repo_id), shown or repo_id
-    if name is None:
-        raise InputError(
-            f"`{argument}`={shown}: not a name of the Hugging Face Hub, which are written "
-            "ORGANIZATION/NAME or ORGANIZATION/NAME@REVISION"
-        )
     from huggingface_hub import snapshot_download  # takes a quarter of a second to load
+    from huggingface_hub.utils import disable_progress_bars
 
-    with_progress_on_terminals_only()
+    if not sys.stderr.isatty() and os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") is None:
+        disable_progress_bars()  # which would fill a log
     try:
         folder = snapshot_download(
             name.repo_id,
             repo_type=repo_type,
-            revision=revision or name.revision,
+            revision=name.revision,
             allow_patterns=list(patterns),
             library_name="albert_tf",
         )
@@ -98,10 +87,10 @@ def download(
         # The library raises errors of its own, of its HTTP client and of Python.
         if isinstance(error, OSError) and error.errno and not isinstance(error, ConnectionError):
             raise  # of the disk
-        raise InputError(
-            f"`{argument}`={shown}: {_reason(error, name, revision, repo_type)}"
-        ) from None
-    logger.info("%s: commit %s of the Hugging Face Hub, in %s", repo_id, commit_of(folder), folder)
+        raise InputError(f"`{argument}`={shown}: {_reason(error, name, repo_type)}") from None
+    logger.info(
+        "%s: commit %s of the Hugging Face Hub, in %s", name.repo_id, commit_of(folder), folder
+    )
     return folder
 
 
@@ -121,15 +110,7 @@ def list_files(repo_id: str, commit: str) -> list[str]:
         return []
 
 
-def with_progress_on_terminals_only() -> None:
-    """Turn progress bars off where they would fill a log."""
-    from huggingface_hub.utils import disable_progress_bars
-
-    if not sys.stderr.isatty() and os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") is None:
-        disable_progress_bars()
-
-
-def _reason(error: Exception, name: HubName, revision: str | None, repo_type: str) -> str:
+def _reason(error: Exception, name: HubName, repo_type: str) -> str:
     """Return why a repository could not be fetched, and what to do, in one line."""
     from huggingface_hub import constants, errors
 
@@ -147,7 +128,7 @@ def _reason(error: Exception, name: HubName, revision: str | None, repo_type: st
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return (
-            f"the {kind} has no revision {revision or name.revision!r}; {address}/commits/main "
+            f"the {kind} has no revision {name.revision!r}; {address}/commits/main "
             "lists its commits"
         )
     if isinstance(error, errors.HFValidationError):
@@ -173,15 +154,8 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
-class _Place(NamedTuple):
-    """A file or folder in a data set of the Hub."""
-
-    repo_id: str
-    revision: str | None
-    path: str
-
-
-def _parsed(place: str, argument: str) -> _Place:
+def _parsed(place: str, argument: str) -> tuple[HubName, str]:
+    """Return the data set of `hf://datasets/...`, and the path in it."""
     found = _PLACE.fullmatch(place.rstrip("/"))
     if found is None:
         raise InputError(
@@ -189,7 +163,7 @@ def _parsed(place: str, argument: str) -> _Place:
             "NAME for another than the main branch"
         )
     revision = urllib.parse.unquote(found["revision"]) if found["revision"] else None
-    return _Place(found["repo_id"], revision, found["path"] or "")
+    return HubName(found["repo_id"], revision), found["path"] or ""
 
 
 def local_file(path: str, argument: str) -> str:
@@ -208,11 +182,10 @@ def local_file(path: str, argument: str) -> str:
     """
     if not path.startswith(PREFIX):
         return path
-    place = _parsed(path, argument)
-    if not place.path:
+    name, inside = _parsed(path, argument)
+    if not inside:
         raise InputError(f"`{argument}`={path}: names a data set; must name a file of it")
-    folder = _fetch(path, place, [[place.path]], argument)
-    found = matches(f"{folder}/{place.path}")
+    found = matches(f"{_fetch(path, name, [[inside]], argument)}/{inside}")
     if len(found) > 1:
         raise InputError(f"`{argument}`={path}: matches {len(found)} files; must name a single one")
     return found[0]
@@ -235,30 +208,24 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
     """
     if not needed or not folder.startswith(PREFIX):
         return folder
-    place = _parsed(folder, argument)
-    inner = [[os.path.join(place.path, path) for path in group] for group in needed]
-    return os.path.join(_fetch(folder, place, inner, argument), place.path).rstrip("/")
+    name, inside = _parsed(folder, argument)
+    inner = [[os.path.join(inside, path) for path in group] for group in needed]
+    return os.path.join(_fetch(folder, name, inner, argument), inside).rstrip("/")
 
 
-def _fetch(shown: str, place: _Place, needed: Sequence[Sequence[str]], argument: str) -> str:
+def _fetch(shown: str, name: HubName, needed: Sequence[Sequence[str]], argument: str) -> str:
     """Fetch the files that match `needed`, groups of globs; of each group, one must exist."""
     # It warns of patterns without a file, which the error below says better.
     logging.getLogger("huggingface_hub._snapshot_download").setLevel(logging.ERROR)
-    folder = download(
-        place.repo_id,
-        [pattern for group in needed for pattern in group],
-        argument=argument,
-        repo_type="dataset",
-        revision=place.revision,
-        shown=shown,
-    )
+    patterns = [pattern for group in needed for pattern in group]
+    folder = download(shown, name, patterns, argument=argument, repo_type="dataset")
     for group in needed:
         if not any(matches(f"{folder}/{pattern}") for pattern in group):
             # Without the network, the folder of an earlier download is all that there is.
             raise InputError(
                 f"`{argument}`={shown}: no {' or '.join(dict.fromkeys(group))} in the data set or, "
                 f"without the network, in the cache ({folder}); fetch the data set on another "
-                f"machine with `hf download {place.repo_id} --repo-type=dataset "
+                f"machine with `hf download {name.repo_id} --repo-type=dataset "
                 "--local-dir=FOLDER`, and name the local copy"
             )
     return folder

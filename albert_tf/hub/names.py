@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, files_in, normalized
@@ -57,7 +56,20 @@ def local_weights(name: str, *, argument: str) -> str:
     Raises:
         InputError: If the weights cannot be fetched, or are published as a pickle only.
     """
-    return _local(name, argument, _WEIGHTS, _check_weights)
+    path, repository = _local(name, argument, _WEIGHTS)
+    if repository is None or any(exists(os.path.join(path, file)) for file in SAFETENSORS):
+        return path
+    files = huggingface.list_files(repository.repo_id, huggingface.commit_of(path) or "main")
+    if any(file in files for file in PICKLES):
+        raise InputError(
+            f"`{argument}`={name}: has only pytorch_model.bin, a pickle, which can run any code "
+            "when it is read; if you trust it, convert it with transformers: "
+            f"AutoModelForPreTraining.from_pretrained({repository.repo_id!r})"
+            ".save_pretrained('FOLDER'), or name a revision that has model.safetensors "
+            f"(the Hub's converter proposes one: {repository.repo_id}@refs/pr/NUMBER)"
+        )
+    found = f", but {', '.join(sorted(files)[:5])}" if files else ""
+    raise InputError(f"`{argument}`={name}: has no model.safetensors{found}")
 
 
 def may_be_published(name: str) -> bool:
@@ -70,8 +82,7 @@ def local_vocabulary(name: str, *, argument: str) -> str:
 
     As `local_weights`, but only the vocabulary is fetched where files can be fetched one by one.
     """
-    patterns = ("tokenizer_config.json", *VOCABULARY_FILES)
-    return _local(name, argument, patterns, _accept)
+    return _local(name, argument, ("tokenizer_config.json", *VOCABULARY_FILES))[0]
 
 
 def find_vocabulary(folder: str) -> str | None:
@@ -87,27 +98,21 @@ def find_vocabulary(folder: str) -> str | None:
     return None
 
 
-def _local(
-    name: str,
-    argument: str,
-    patterns: tuple[str, ...],
-    check: Callable[[str, str, HubName, str], None],
-) -> str:
+def _local(name: str, argument: str, patterns: tuple[str, ...]) -> tuple[str, HubName | None]:
+    """Return a local path, and the repository of the Hub if its files were fetched from one."""
     name = os.fspath(name)
     archive, repository = find_archive(name), _repository(name)
     if not archive and not repository:
-        return normalized(name)
+        return normalized(name), None
     if "://" not in name and (exists(name) or exists(f"{name}.index")):
         # Folders that training writes are named like repositories, but look otherwise.
         if archive or exists(os.path.join(name, "config.json")):
             logger.info("%s: the local path, not the published weights of this name", name)
-        return normalized(name)
+        return normalized(name), None
     if archive:
-        return fetch_archive(name, archive, argument)
+        return fetch_archive(name, archive, argument), None
     assert repository is not None
-    folder = huggingface.download(name, patterns, argument=argument)
-    check(name, argument, repository, folder)
-    return folder
+    return huggingface.download(name, repository, patterns, argument=argument), repository
 
 
 def _repository(name: str) -> HubName | None:
@@ -115,27 +120,6 @@ def _repository(name: str) -> HubName | None:
     if last.endswith(_FILE_ENDINGS) or _CHECKPOINT.fullmatch(last):
         return None
     return huggingface.parse_name(name)
-
-
-def _accept(name: str, argument: str, repository: HubName, folder: str) -> None:
-    """Accept any files of a repository."""
-
-
-def _check_weights(name: str, argument: str, repository: HubName, folder: str) -> None:
-    """Raise InputError if a repository has no weights that can be read without running code."""
-    if any(exists(os.path.join(folder, file)) for file in SAFETENSORS):
-        return
-    files = huggingface.list_files(repository.repo_id, huggingface.commit_of(folder) or "main")
-    if any(file in files for file in PICKLES):
-        raise InputError(
-            f"`{argument}`={name}: has only pytorch_model.bin, a pickle, which can run any code "
-            "when it is read; if you trust it, convert it with transformers: "
-            f"AutoModelForPreTraining.from_pretrained({repository.repo_id!r})"
-            ".save_pretrained('FOLDER'), or name a revision that has model.safetensors "
-            f"(the Hub's converter proposes one: {repository.repo_id}@refs/pr/NUMBER)"
-        )
-    found = f", but {', '.join(sorted(files)[:5])}" if files else ""
-    raise InputError(f"`{argument}`={name}: has no model.safetensors{found}")
 
 
 def pinned_name(path: str) -> str:

@@ -195,9 +195,7 @@ def _fetch_first(archive: Archive, file: str) -> str:
 def source_in(folder: str) -> Origin | None:
     """Return the record of where an unpacked archive comes from; None if the folder has none."""
     path = os.path.join(folder, SOURCE_FILE)
-    if not exists(path):
-        return None
-    return read_json(path, Origin)
+    return read_json(path, Origin) if exists(path) else None
 
 
 def _inner_folder(folder: str) -> str:
