@@ -98,36 +98,24 @@ def define_original_flags(
     Parsing one with a value that is not accepted raises `ReplacedFlag`.
     """
     for name, flag in original.items():
-        kind = _BooleanFlag if flag.boolean else _TextFlag
-        flags.DEFINE_flag(kind(name, flag), flag_values, module_name=__name__)
+        flags.DEFINE_flag(_Flag(name, flag), flag_values, module_name=__name__)
 
 
-def _checked(name: str, flag: OriginalFlag, value: Any) -> Any:
-    text = str(value)
-    if text and flag.accepted is not None and text.lower() not in flag.accepted:
-        raise ReplacedFlag(f"--{name}={text}: {flag.replacement.format(value=text)}")
-    return value
-
-
-def _help(flag: OriginalFlag) -> str:
-    replacement = flag.replacement.format(value="VALUE")
-    return f"Of the original: {replacement}" if replacement else "Of the original; changes nothing."
-
-
-class _TextFlag(flags.Flag):
-    def __init__(self, name: str, flag: OriginalFlag):
-        super().__init__(flags.ArgumentParser(), None, name, None, _help(flag))
-        self._original = flag
-
-    def parse(self, argument: Any) -> None:
-        super().parse(_checked(self.name, self._original, argument))
-
-
-class _BooleanFlag(flags.BooleanFlag):
-    def __init__(self, name: str, flag: OriginalFlag):
-        super().__init__(name, None, _help(flag))
-        self._original = flag
+class _Flag(flags.Flag):
+    def __init__(self, name: str, original: OriginalFlag):
+        replacement = original.replacement.format(value="VALUE")
+        help = (
+            f"Of the original: {replacement}"
+            if replacement
+            else "Of the original; changes nothing."
+        )
+        parser = flags.BooleanParser() if original.boolean else flags.ArgumentParser()
+        super().__init__(parser, None, name, None, help, boolean=original.boolean)
+        self._original = original
 
     def parse(self, argument: Any) -> None:
         super().parse(argument)
-        _checked(self.name, self._original, self.value)
+        text, original = str(self.value), self._original
+        if text and original.accepted is not None and text.lower() not in original.accepted:
+            replacement = original.replacement.format(value=text)
+            raise ReplacedFlag(f"--{self.name}={text}: {replacement}")
