@@ -74,7 +74,7 @@ def _predictor(options: PredictOptions) -> tuple[str, Callable[[Columns], Result
         return exported, load_export(exported, options)
     with quiet_import():
         load_keras()
-        from albert_tf.text_models.presets import open_preset
+        from albert_tf.interop.presets import open_preset
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         preset = open_preset(options.model, options.spm_model_file, options.do_lower_case)
     task = task_of(preset) if options.task == "auto" else options.task

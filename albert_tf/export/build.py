@@ -19,19 +19,20 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export import export_card, manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
-from albert_tf.export.source import ExportSource, open_source
 from albert_tf.export.task_export import (
     TrainedModel,
     create_exported_model,
     task_settings,
     write_task,
 )
-from albert_tf.files import copy_file, is_remote, sha256_of, value_of, without_magic, write_text
+from albert_tf.files import copy_file, is_remote, sha256_of, value_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
-from albert_tf.interop.file_names import ENCODER, PREPROCESS
+from albert_tf.interop.file_names import ENCODER, PREPROCESS, folder_of
+from albert_tf.interop.heads import HEADS, find_head, heads_like
 from albert_tf.interop.loading import load_weights
+from albert_tf.interop.presets import Preset, open_with_files
 from albert_tf.task_kinds import kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
@@ -57,22 +58,26 @@ def export_saved_model(options: ExportOptions) -> None:
             fit together; or TensorFlow Text is required but missing.
     """
     manifest.check_free(options.export_path)
-    path = local_weights(options.init_checkpoint, argument="init_checkpoint")
-    options = dataclasses.replace(options, init_checkpoint=described_checkpoint(path))
-    source = open_source(options)
+    path = described_checkpoint(local_weights(options.init_checkpoint, argument="init_checkpoint"))
+    options = dataclasses.replace(options, init_checkpoint=path)
+    given = options.albert_config_file
+    config = AlbertConfig.from_json_file(given) if given else None
+    flags = (options.spm_model_file, options.do_lower_case)
+    with arguments_renamed(name="init_checkpoint", vocabulary="spm_model_file"):
+        source = open_with_files(path, path, folder_of(path), *flags, config)
+    head = _choose_head(options, source)
     seq_length = _seq_length(options, source.config)
-    kind = kind_of(source.head)
+    kind = kind_of(head)
     settings: Any = task_settings(kind, options, source.config) if kind else None
-    lite_lengths = tflite.read_lengths(
-        source.head, options.tflite_lengths, source.config.max_position_embeddings
-    )
+    longest = source.config.max_position_embeddings
+    lite_lengths = tflite.read_lengths(head, options.tflite_lengths, longest)
     requested = "`preprocess`" if options.preprocess else ""
     with_preprocess = options.preprocess is not False and _can_write(PREPROCESS, requested)
     requested = "" if options.head == "auto" else f"`head`={options.head}"
     with_task = kind is not None and _can_write(kind.export_folder, requested)
-    model, matched = _load(source, options.init_checkpoint, settings)
+    model, matched = _load(source, head, settings)
     made_from = {
-        "head": source.head,
+        "head": head,
         "task": dataclasses.asdict(settings) if with_task else None,
         "labels": list(map(value_of, source.adjacent.labels)),
         "results": source.adjacent.results,
@@ -93,7 +98,7 @@ def export_saved_model(options: ExportOptions) -> None:
     )
     content = {
         "init_checkpoint": pinned_name(options.init_checkpoint),
-        "head": source.head,
+        "head": head,
         "step": source.weights.step,
         "tensorflow": tf.__version__,
         "made_from": made_from,
@@ -104,25 +109,51 @@ def export_saved_model(options: ExportOptions) -> None:
         tensorflow_errors_as_os_errors(),
     ):
         source = _with_local_vocabulary(source, downloads)
-        lines = [_write_encoder(os.path.join(folder, ENCODER), source, model, matched)]
+        encoder = model.encoder if kind else model
+        lines = [_write_encoder(os.path.join(folder, ENCODER), source, encoder, matched)]
         if with_preprocess:
             preprocess = os.path.join(folder, PREPROCESS)
             lines.append(_write_preprocess(preprocess, source, seq_length))
         tasks = {}
         if kind and with_task:
-            trained = TrainedModel(source.head, model, source.tokenizer, source.adjacent, settings)
+            trained = TrainedModel(head, model, source.tokenizer, source.adjacent, settings)
             lines.append(write_task(folder, kind, trained))
             tasks[kind.export_folder] = kind.load("export").example(settings)
-        lite_files = []
+        lite_files = {}
         if lite_lengths:
             lite = os.path.join(folder, tflite.FOLDER)
-            lite_files = tflite.write_lite_files(lite, source.head, model, lite_lengths)
-        _write_card(folder, options, source, model, tasks, lite_files)
+            lite_files = tflite.write_lite_files(lite, head, model, lite_lengths)
+        _write_card(folder, options, source, head, model, tasks, lite_files)
     for line in lines:
         logger.info("%s/%s", options.export_path, line)
 
 
-def _with_local_vocabulary(source: ExportSource, folder: str) -> ExportSource:
+def _choose_head(options: ExportOptions, preset: Preset) -> str:
+    """Return the kind of model to export: the one that the options name, or that of the weights.
+
+    Raises:
+        InputError: If the weights lack the named head, or do not determine which head they have.
+    """
+    named, weights = f"`init_checkpoint`={options.init_checkpoint}", preset.weights
+    if options.head != "auto":
+        scope = HEADS[options.head].scope
+        if not any(path.startswith(scope) for path in weights.tensors):
+            found = weights.head or find_head(weights.tensors)
+            raise InputError(f"`head`={options.head}: {named} has the head {found} instead")
+        if options.head not in heads_like(options.head, weights):
+            count = weights.tensors[f"{scope}output_bias"].shape[0]
+            raise InputError(f"`head`={options.head}: {named} has {count} outputs instead of one")
+        return options.head
+    if len(preset.heads) > 1:
+        choices = " or ".join(f"`head`={name}" for name in preset.heads)
+        raise InputError(
+            f"`head`: {named} has a single score, and no file next to it records its meaning; use "
+            f"{choices}"
+        )
+    return preset.head
+
+
+def _with_local_vocabulary(source: Preset, folder: str) -> Preset:
     """Return the source with its vocabulary in a folder, if it was on a server.
 
     TensorFlow itself copies the vocabulary into SavedModels, and reaches few servers.
@@ -170,16 +201,14 @@ def _can_write(folder: str, requested: str) -> bool:
     return True
 
 
-def _load(
-    source: ExportSource, init_checkpoint: str, settings: Any
-) -> tuple[keras.Model, MatchedWeights]:
-    model = create_exported_model(source.head, source.config, settings, source.weights)
+def _load(source: Preset, head: str, settings: Any) -> tuple[keras.Model, MatchedWeights]:
+    model = create_exported_model(head, source.config, settings, source.weights)
     with arguments_renamed(path="init_checkpoint"):
-        matched = load_weights(model, init_checkpoint)
+        matched = load_weights(model, source.path)
     in_head = [name for name in matched.missing if not name.startswith("bert/")]
     if in_head and settings is not None:
         raise InputError(
-            f"`init_checkpoint`={init_checkpoint}: lacks {in_head[0]} of the head {source.head}; "
+            f"`init_checkpoint`={source.path}: lacks {in_head[0]} of the head {head}; "
             "`head`=encoder exports the rest"
         )
     return model, matched
@@ -188,14 +217,15 @@ def _load(
 def _write_card(
     folder: str,
     options: ExportOptions,
-    source: ExportSource,
+    source: Preset,
+    head: str,
     model: keras.Model,
     tasks: dict[str, str],
-    lite_files: list[tflite.LiteFile],
+    lite_files: dict[str, tflite.Differences],
 ) -> None:
     facts = model_card.ModelFacts(
         name=os.path.basename(options.export_path.rstrip("/")),
-        head=source.head,
+        head=head,
         config=source.config,
         parameters=model.count_params(),
         weights=source.weights,
@@ -203,19 +233,10 @@ def _write_card(
         normalization=source.tokenizer.normalization,
         license=options.license,
     )
-    latencies: list[export_card.Latency] = []
-    if options.measure_latency:
-        encoder = tf.saved_model.load(without_magic(os.path.join(folder, ENCODER)))
-        signature = encoder.signatures["serving_default"]
-        latencies = list(export_card.measure_latencies(signature, source.config))
-    export_card.write_card(folder, facts, tasks, lite_files, latencies)
+    export_card.write_card(folder, facts, tasks, lite_files)
 
 
-def _write_encoder(
-    folder: str, source: ExportSource, model: keras.Model, matched: MatchedWeights
-) -> str:
-    if kind_of(source.head):
-        model = model.encoder
+def _write_encoder(folder: str, source: Preset, model: keras.Model, matched: MatchedWeights) -> str:
     missing = tuple(matched.missing)
     if any(path.startswith("bert/pooler/") for path in missing):
         logger.info("note: %s has no pooler; pooled_output is untrained", matched.source)
@@ -262,7 +283,7 @@ def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
     return [path]
 
 
-def _write_preprocess(folder: str, source: ExportSource, seq_length: int) -> str:
+def _write_preprocess(folder: str, source: Preset, seq_length: int) -> str:
     from albert_tf.export.graph_tokenizers import graph_tokenizer
     from albert_tf.export.preprocessor import PreprocessorExport
 

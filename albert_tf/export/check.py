@@ -25,16 +25,11 @@ from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, fea
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists, text_of, without_magic
-from albert_tf.interop.adjacent_files import (
-    AdjacentFiles,
-    Label,
-    described_checkpoint,
-    find_adjacent_files,
-    load_tokenizer,
-)
+from albert_tf.interop.adjacent_files import Label, described_checkpoint
 from albert_tf.interop.file_names import ENCODER, PREPROCESS, SAVED_MODEL
 from albert_tf.interop.heads import create_model, find_head
 from albert_tf.interop.loading import load_weights, open_weights
+from albert_tf.interop.presets import Preset, open_preset
 from albert_tf.task_kinds import TaskKind, kind_of, task_kinds
 from albert_tf.tokenizers import Tokenizer
 
@@ -91,16 +86,14 @@ def check(options: CheckOptions) -> None:
     if options.init_checkpoint:
         described = described_checkpoint(options.init_checkpoint)
         options = dataclasses.replace(options, init_checkpoint=described)
-    config = open_weights(folder).config
-    if config is None:
-        raise InputError(f"{folder}: no albert_config.json among the assets of {ENCODER}/")
-    model = create_model(find_head(open_weights(folder).tensors), config, {})
+    exported = open_preset(folder)
+    model = create_model(find_head(exported.weights.tensors), exported.config, {})
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, options.init_checkpoint or folder)
-    inputs = _inputs(config)
+    inputs = _inputs(exported.config)
     kind = kind_of(_manifest(folder).head or "")
     given = {**inputs, **_task_inputs(kind)}
-    found, times = _in_fresh_process(folder, given, _timed(options, config))
+    found, times = _in_fresh_process(folder, given, _timed(options, exported.config))
     logger.info("%s: loads in a process without albert_tf", folder)
 
     _check_signatures(folder, found)
@@ -112,17 +105,14 @@ def check(options: CheckOptions) -> None:
                 f"{TOLERANCE:g}"
             )
     if exists(os.path.join(folder, PREPROCESS)):
-        _check_ids(folder, found)
+        _check_ids(folder, exported.tokenizer, found)
         logger.info("%s: same ids as the tokenizer for %d texts", PREPROCESS, len(_TEXTS))
-    if task := _check_task(folder, options, config, found):
+    if task := _check_task(folder, options, exported, found):
         logger.info("%s: same answers as the model for %d inputs", task, len(_TEXTS))
     for batch, length, seconds in times:
         logger.info(
             "batch %2d, length %3d: %.1f ms, %.1f sequences/s",
-            batch,
-            length,
-            1000 * seconds,
-            batch / seconds,
+            *(batch, length, 1000 * seconds, batch / seconds),
         )
 
 
@@ -220,14 +210,7 @@ def _differences(
             yield key, float(np.abs(value - np.asarray(expected[output])).max())
 
 
-def _tokenizer(folder: str, adjacent: AdjacentFiles) -> Tokenizer:
-    if adjacent.vocabulary is None:
-        raise InputError(f"{folder}: no vocabulary among the assets of {ENCODER}/")
-    return load_tokenizer(adjacent.vocabulary, None, [adjacent])
-
-
-def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
-    tokenizer = _tokenizer(folder, find_adjacent_files(folder))
+def _check_ids(folder: str, tokenizer: Tokenizer, found: dict[str, np.ndarray]) -> None:
     lengths = found[f"{PREPROCESS}/lengths"]
     each = np.split(found[f"{PREPROCESS}/ids"], np.cumsum(lengths)[:-1])
     packed = found[f"{PREPROCESS}/input_word_ids"]
@@ -262,7 +245,7 @@ def _manifest(folder: str) -> _Manifest:
 
 
 def _check_task(
-    folder: str, options: CheckOptions, config: AlbertConfig, found: dict[str, np.ndarray]
+    folder: str, options: CheckOptions, exported: Preset, found: dict[str, np.ndarray]
 ) -> str | None:
     """Compare the answers of a fine-tuned model with those of its export.
 
@@ -280,13 +263,13 @@ def _check_task(
     task, export = kind.export_folder, kind.load("export")
     path = options.init_checkpoint or os.path.join(folder, task)
     settings: Any = converted(made_from.task, manifest_file, export.settings_class)
-    model = create_exported_model(head, config, settings, open_weights(path, config=config))
+    weights = open_weights(path, config=exported.config)
+    model = create_exported_model(head, exported.config, settings, weights)
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, path)
     labels = tuple(map(text_of, made_from.labels))
-    found_files = find_adjacent_files(folder)
-    adjacent = dataclasses.replace(found_files, labels=labels, results=made_from.results)
-    trained = TrainedModel(head, model, _tokenizer(folder, adjacent), adjacent, settings)
+    adjacent = dataclasses.replace(exported.adjacent, labels=labels, results=made_from.results)
+    trained = TrainedModel(head, model, exported.tokenizer, adjacent, settings)
     function = export(trained, []).signatures()["serving_default"]
     names = inspect.signature(function.python_function).parameters
     inputs = _task_inputs(kind)

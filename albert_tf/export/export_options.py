@@ -85,9 +85,6 @@ class ExportOptions(WithPaths):
         "Sequence lengths, separated by commas, for which to write TFLite files in float32 and "
         "int8.",
     )
-    measure_latency: bool = option(
-        True, "Whether to time the encoder on this machine for the model card."
-    )
     license: str | None = option(None, "License named in the model card, such as apache-2.0.")
 
 

@@ -10,13 +10,13 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export.exported_encoder import SIGNATURES, features
 from albert_tf.files import make_folder, write_bytes
 from albert_tf.task_kinds import heads, kind_of
 
@@ -28,20 +28,8 @@ FOLDER = "tflite"
 _COMPARED = 8
 
 
-class LiteFile(NamedTuple):
-    """A TFLite file and how accurate it is.
-
-    Attributes:
-        name: name of the file.
-        size: size in bytes.
-        differences: output -> largest absolute difference from the model, and largest absolute
-            value of the model's output.
-    """
-
-    name: str
-    size: int
-    differences: dict[str, tuple[float, float]]
-
+# Output -> largest absolute difference from the model, and largest absolute value of the model's.
+Differences = dict[str, tuple[float, float]]
 
 # Precision -> optimizations of the converter.
 PRECISIONS = {
@@ -82,7 +70,7 @@ def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tu
 
 def write_lite_files(
     folder: str, head: str, model: keras.Model, lengths: tuple[int, ...]
-) -> list[LiteFile]:
+) -> dict[str, Differences]:
     """Write a file for every length and precision, and log how accurate it is.
 
     Their signature `serving_default` takes `input_word_ids`, `input_mask` and `input_type_ids`,
@@ -93,10 +81,13 @@ def write_lite_files(
         head: one with TFLite files.
         model: the model with its weights.
         lengths: lengths of the sequences in tokens.
+
+    Returns:
+        Name of each file -> how accurate it is.
     """
     make_folder(folder, "export_path")
     name, outputs = head if kind_of(head) else "encoder", heads()[head].lite_outputs
-    written = []
+    written = {}
     for length in lengths:
         function = _function(model, outputs, length)
         examples = _examples(model.config.vocab_size, length)
@@ -106,34 +97,25 @@ def write_lite_files(
             file = f"{name}_{length}_{precision}.tflite"
             write_bytes(os.path.join(folder, file), content)
             actual = _stacked(_runner(content), examples)
-            differences = {
-                output: (
-                    float(np.abs(actual[output] - values).max()),
-                    float(np.abs(values).max()),
-                )
+            written[file] = {
+                output: (float(np.abs(actual[output] - values).max()), float(np.abs(values).max()))
                 for output, values in expected.items()
             }
-            written.append(LiteFile(file, len(content), differences))
             accuracy = (
                 f"{output} differs by at most {difference:.2g} (largest value {largest:.3g})"
-                for output, (difference, largest) in differences.items()
+                for output, (difference, largest) in written[file].items()
             )
             logger.info("%s: %s bytes; %s", file, f"{len(content):,}", ", ".join(accuracy))
     return written
 
 
 def _function(model: keras.Model, outputs: tuple[str, ...], length: int):
-    names = ("input_word_ids", "input_mask", "input_type_ids")
+    names = SIGNATURES["serving_default"]
     specs = [tf.TensorSpec([1, length], tf.int32, name) for name in names]
 
     @tf.function(autograph=False, input_signature=specs)
     def serving_default(input_word_ids, input_mask, input_type_ids):
-        features = {
-            "input_ids": input_word_ids,
-            "input_mask": input_mask,
-            "segment_ids": input_type_ids,
-        }
-        computed = model(features)
+        computed = model(features(input_word_ids, input_mask, input_type_ids))
         return {output: computed[output] for output in outputs}
 
     return serving_default

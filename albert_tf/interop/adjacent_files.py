@@ -188,7 +188,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     recorded.append(read_normalization(folder))
     published = read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())
     if exists(os.path.join(folder, SAVED_MODEL)):
-        from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
+        from albert_tf.interop.saved_model import read_do_lower_case  # loads TensorFlow
 
         recorded.append(Normalization(read_do_lower_case(folder)))
     return AdjacentFiles(

@@ -124,7 +124,7 @@ def write_model(output: str, model: ConvertedModel, format: str) -> None:
 
 
 def _write_google(folder: str, model: ConvertedModel) -> None:
-    from albert_tf.interop.google_checkpoints import write_google_checkpoint
+    from albert_tf.interop.google import write_google_checkpoint
 
     path = os.path.join(folder, f"{NAME}-{model.step}")
     write_google_checkpoint(path, model.values, model.step)

@@ -127,14 +127,14 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
         return orbax.read_training_checkpoint(ORBAX.find(path))
     _check_tensorflow(path)
     from albert_tf.checkpoints import tensorflow
-    from albert_tf.interop import google_checkpoints, saved_model_weights
+    from albert_tf.interop import google, saved_model
 
     if format == "saved_model" and exists(f"{encoder_folder(path)}/{SAVED_MODEL}"):
-        return saved_model_weights.read_saved_model(encoder_folder(path))
+        return saved_model.read_saved_model(encoder_folder(path))
     read = {
         "albert_tf": tensorflow.read_training_checkpoint,
-        "google": google_checkpoints.read_google_checkpoint,
-        "saved_model": saved_model_weights.read_object_checkpoint,
+        "google": google.read_google_checkpoint,
+        "saved_model": saved_model.read_object_checkpoint,
     }
     return read[format](TENSORFLOW.find(path))
 

@@ -21,7 +21,7 @@ from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
 
 if TYPE_CHECKING:
-    from albert_tf.text_models.presets import Preset
+    from albert_tf.interop.presets import Preset
 
 # Needs no head of its own: any weights compute vectors.
 EMBED = "embed"

@@ -22,12 +22,12 @@ from albert_tf.finetuning.sources import adjacent_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.file_names import SAVED_MODEL
+from albert_tf.interop.presets import Preset
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.fit_arguments import SEED, Epochs, FitArguments, StopAfter
 from albert_tf.text_models.inputs import check_any
 from albert_tf.text_models.keras_data import keras_data
-from albert_tf.text_models.presets import Preset
 from albert_tf.training.initial_weights import origin_file
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,6 @@ def options(shared_folder) -> ExportOptions:
             export_path=str(folder / "export"),
             do_lower_case=True,
             max_seq_length=9,
-            measure_latency=False,
         )
 
     def make() -> None:
@@ -78,7 +77,7 @@ def exported_classifier(classifier, shared_folder) -> pathlib.Path:
     def make() -> None:
         call(
             "export_saved_model.py", f"--init_checkpoint={classifier}", "--nopreprocess",
-            f"--export_path={folder}/export", "--tflite_lengths=16", "--nomeasure_latency",
+            f"--export_path={folder}/export", "--tflite_lengths=16",
         )  # fmt: skip
 
     folder = shared_folder / "exported_classifier"

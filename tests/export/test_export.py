@@ -63,7 +63,6 @@ def test_without_tensorflow_text(tmp_path, monkeypatch, capsys):
     options = ExportOptions(
         init_checkpoint=write_trained(tmp_path / "trained", head="encoder"),
         export_path=str(tmp_path / "export"),
-        measure_latency=False,
     )
     with pytest.raises(InputError, match=r"`preprocess`: TensorFlow Text is not installed; pip"):
         export_saved_model(dataclasses.replace(options, preprocess=True))

@@ -27,7 +27,6 @@ def test_the_encoder_as_onnx(tmp_path):
             init_checkpoint=write_trained(tmp_path / "trained"),
             export_path=path,
             preprocess=False,
-            measure_latency=False,
         )
     )
     random = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from albert_tf.hub.names import pinned_name, source_of
 from albert_tf.interop import huggingface
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.saved_model_weights import find_preset
+from albert_tf.interop.saved_model import find_preset
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.command_line import command_line
 from albert_tf.training.initial_weights import origin_file, with_local_weights

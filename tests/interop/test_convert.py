@@ -216,7 +216,7 @@ def without(values, *names):
 
 
 def google_folder(folder, values, config):
-    from albert_tf.interop.google_checkpoints import write_google_checkpoint
+    from albert_tf.interop.google import write_google_checkpoint
 
     folder.mkdir()
     write_google_checkpoint(str(folder / "model.ckpt-7"), values, step=7)

@@ -22,6 +22,7 @@ from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.interop.presets import open_preset
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tasks import (
@@ -31,7 +32,6 @@ from albert_tf.tasks import (
     sentences,
     tagging,
 )
-from albert_tf.text_models.presets import open_preset
 from albert_tf.text_models.task_model import TaskModel
 from tests.support import finetuning
 
@@ -332,7 +332,7 @@ def check(folder: pathlib.Path, name: str) -> None:
     model = out
     if not is_variant:
         model = folder / "export"
-        trained.export(str(model), measure_latency=False, preprocess=False)
+        trained.export(str(model), preprocess=False)
     rows = zip(*case.inputs.values(), strict=True)
     file = _write_lines(
         folder / "rows.jsonl", (dict(zip(case.inputs, row, strict=True)) for row in rows)

@@ -24,7 +24,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.hub.names import source_of
 from albert_tf.hub.published import SIZES
-from albert_tf.interop.google_checkpoints import read_google_checkpoint
+from albert_tf.interop.google import read_google_checkpoint
 from albert_tf.interop.model_garden import FORMAT, find_keras_config, fits, read_model_garden
 from albert_tf.weights import Weights, adjacent_config
 

@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.loading import load_weights, open_weights
-from albert_tf.interop.saved_model_weights import read_object_checkpoint, read_saved_model
+from albert_tf.interop.saved_model import read_object_checkpoint, read_saved_model
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.support import tiny

@@ -1,4 +1,4 @@
-"""Opens the weights that a text model starts from, with everything next to them."""
+"""Opens weights together with everything next to them: config, vocabulary, labels, results."""
 
 from __future__ import annotations
 
@@ -85,15 +85,36 @@ def open_preset(
     path = encoder_folder(local_weights(name, argument="name"))
     folder, best = folder_of(path), os.path.join(path, BEST_FOLDER)
     path = best if engines_in(best) else path
+    return open_with_files(name, path, folder, vocabulary, do_lower_case)
+
+
+def open_with_files(
+    name: str,
+    path: str,
+    folder: str,
+    vocabulary: str | None = None,
+    do_lower_case: bool | None = None,
+    config: AlbertConfig | None = None,
+) -> Preset:
+    """Open local weights, with a config and a vocabulary; as `open_preset` otherwise.
+
+    Args:
+        name: as the user gave it, for errors.
+        path: of the weights.
+        folder: with the files next to them.
+        vocabulary, do_lower_case: as for `open_preset`.
+        config: of the model, instead of the one next to the weights.
+    """
     with arguments_renamed(path="name"):
-        weights = open_weights(path)
-    if weights.config is None:
+        weights = open_weights(path, config=config)
+    config = config or weights.config
+    if config is None:
         raise InputError(f"`name`={name}: there is no {CONFIG_FILE} next to the weights")
-    adjacent = find_adjacent_files(folder)
+    adjacent = find_adjacent_files(folder).about(weights.step)
     vocabulary = vocabulary or adjacent.vocabulary
-    if vocabulary is None:
+    if not vocabulary:
         raise InputError(f"`vocabulary`: required, as there is none next to the weights of {name}")
     with arguments_renamed(path="vocabulary"):
         tokenizer = load_tokenizer(vocabulary, do_lower_case, [adjacent])
-    weights.config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
-    return Preset(name, folder, path, weights, weights.config, tokenizer, adjacent)
+    config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
+    return Preset(name, folder, path, weights, config, tokenizer, adjacent)
