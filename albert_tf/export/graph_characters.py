@@ -6,14 +6,17 @@ Every character keeps the span of the raw text that it comes from, as in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.export import character_tables
 
 SPACE, ALONE = 1, 2  # kinds of characters
+
+_PAGE = 256  # code points or ids in a row of a table
 
 _SPACE = ord(" ")
 _CAPITAL_SIGMA, _SIGMA, _FINAL_SIGMA = map(ord, "Σσς")
@@ -67,26 +70,41 @@ def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 
 class GraphTable:
-    """A `character_tables.Table`, as constants of the graph."""
+    """Looks up numbers of code points or ids, 0 for those that `values` lacks.
 
-    def __init__(self, table: character_tables.Table):
-        self._pages = tf.constant(table.pages)
-        self._values = tf.constant(table.values.reshape(-1))
+    Equal pages of the table are constants of the graph only once.
+    """
+
+    def __init__(self, values: Mapping[int, int]):
+        dense = np.zeros(len(character_tables.code_points()), np.int32)
+        dense[list(values)] = list(values.values())
+        rows = dense.reshape(-1, _PAGE)
+        numbers: dict[bytes, int] = {}
+        pages = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+        _, firsts = np.unique(pages, return_index=True)
+        self._pages = tf.constant(np.array(pages, np.int32))
+        self._values = tf.constant(rows[firsts].reshape(-1))
 
     def __call__(self, numbers: tf.Tensor) -> tf.Tensor:
-        page = tf.gather(self._pages, numbers // character_tables.PAGE)
-        return tf.gather(
-            self._values, page * character_tables.PAGE + numbers % character_tables.PAGE
-        )
+        page = tf.gather(self._pages, numbers // _PAGE)
+        return tf.gather(self._values, page * _PAGE + numbers % _PAGE)
 
 
 class GraphReplacements:
-    """Applies `character_tables.Replacements` to code points or ids."""
+    """Replaces code points or ids by others; each rule is a replacement, and rule 0 keeps them."""
 
-    def __init__(self, rules: character_tables.Replacements):
-        self._rule_of = GraphTable(rules.rule_of)
-        self._starts = tf.constant(rules.starts)
-        self._replacements = tf.constant(rules.replacements)
+    def __init__(self, replacements: Mapping[int, Sequence[int]]):
+        numbers: dict[tuple[int, ...], int] = {}
+        self._rule_of = GraphTable(
+            {
+                number: numbers.setdefault(tuple(new), len(numbers) + 1)
+                for number, new in replacements.items()
+            }
+        )
+        lengths = [0, 0, *map(len, numbers)]
+        flat = [number for new in numbers for number in new]
+        self._starts = tf.constant(np.cumsum(lengths).astype(np.int32))
+        self._replacements = tf.constant(np.array([*flat, 0], np.int32))
 
     def __call__(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Replace int32 numbers `[n]`.
@@ -119,7 +137,7 @@ class Normalizer:
         accents: whether characters that are removed are accents of the preceding character.
     """
 
-    def __init__(self, rules: character_tables.Replacements, accents: bool = True):
+    def __init__(self, rules: Mapping[int, Sequence[int]], accents: bool = True):
         self._replace = GraphReplacements(rules)
         self._accents = accents
         self._is_space = GraphTable(character_tables.white_space())
@@ -230,7 +248,7 @@ class Words:
         longest: length at which words are cut; None for no limit.
     """
 
-    def __init__(self, kinds: character_tables.Table, longest: int | None = None):
+    def __init__(self, kinds: Mapping[int, int], longest: int | None = None):
         self._kinds = GraphTable(kinds)
         self._longest = longest
 
@@ -274,7 +292,7 @@ class Visible:
         dropped: 1 for characters that are part of no piece, mostly control characters.
     """
 
-    def __init__(self, spaces: character_tables.Table, dropped: character_tables.Table):
+    def __init__(self, spaces: Mapping[int, int], dropped: Mapping[int, int]):
         self._is_space = GraphTable(spaces)
         self._is_dropped = GraphTable(dropped)
         self._is_control = GraphTable(character_tables.control_characters())

@@ -110,14 +110,11 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         self._model = tensorflow_text().SentencepieceTokenizer(
             tokenizer.serialized_model, out_type=tf.int32
         )
-        self._commas = graph_characters.GraphReplacements(
-            character_tables.replacements_table(tokenizer.ids_of_split)
-        )
+        self._commas = graph_characters.GraphReplacements(tokenizer.ids_of_split)
+        characters = character_tables.characters()
         self._visible = graph_characters.Visible(
-            *(
-                character_tables.table({ord(c): 1 for c in among(character_tables.characters())})
-                for among in (tokenizer.spaces_among, tokenizer.dropped_among)
-            )
+            character_tables.among(tokenizer.spaces_among(characters)),
+            character_tables.among(tokenizer.dropped_among(characters)),
         )
         self._piece_lengths = tf.constant([len(piece) for piece in tokenizer.pieces], tf.int64)
 
@@ -235,18 +232,18 @@ class GraphWordPieceTokenizer(GraphTokenizer):
 
 
 @functools.cache  # goes through all of Unicode
-def _kinds_of_characters(normalization: Normalization) -> character_tables.Table:
+def _kinds_of_characters(normalization: Normalization) -> dict[int, int]:
     """Return for each character whether it is part of words, white space, or a word on its own."""
     # A character is classified by how many words it forms when doubled: none, one or two. Gaps in
     # the blocks of ideographs count as ideographs too.
     kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
     values: dict[int, int] = {}
     codes = character_tables.code_points()
-    for first in codes[:: character_tables.PAGE]:
-        page = [chr(code) for code in codes[first : first + character_tables.PAGE]]
+    for first in codes[::256]:
+        page = [chr(code) for code in codes[first : first + 256]]
         if wordpiece.count(f"a{''.join(page)}a", normalization) > 1:  # not all part of words
             values |= {ord(c): kinds[wordpiece.count(2 * c, normalization)] for c in page}
-    return character_tables.table(values)
+    return values
 
 
 def _composing(normalization: Normalization) -> list[Callable[[Characters], Characters]]:
@@ -261,7 +258,7 @@ def _composing(normalization: Normalization) -> list[Callable[[Characters], Char
 
 
 @functools.cache  # goes through all of Unicode
-def _without_controls(normalization: Normalization) -> character_tables.Replacements:
+def _without_controls(normalization: Normalization) -> dict[int, list[int]]:
     return character_tables.replacements_of(
         lambda character: wordpiece.without_controls(character, normalization)
     )

@@ -100,7 +100,7 @@ def _convert(options: ConvertOptions, folder: str) -> None:
     if _is_resumable(options) and not matched.missing and not matched.unused:
         optimizer = {path: tensor.read() for path, tensor in weights.optimizer.items()}
     model = ConvertedModel(
-        *(name, config, values, weights.step or 0, tokenizer, adjacent, weights),
+        *(name, config, values, tokenizer, adjacent, weights),
         license=options.license,
         optimizer=optimizer,
     )

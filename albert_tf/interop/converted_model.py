@@ -10,7 +10,7 @@ import json
 import os
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,6 @@ class ConvertedModel(NamedTuple):
         head: a key of `HEADS`.
         config: config of the encoder.
         values: variable path -> value.
-        step: number of training steps; 0 if unknown.
         tokenizer: the tokenizer, if there is a vocabulary.
         adjacent: files next to the input.
         source: weights of the input.
@@ -60,12 +59,16 @@ class ConvertedModel(NamedTuple):
     head: str
     config: AlbertConfig
     values: dict[str, np.ndarray]
-    step: int
     tokenizer: Tokenizer | None
     adjacent: AdjacentFiles
     source: Weights
     license: str | None = None
     optimizer: Mapping[str, np.ndarray] = types.MappingProxyType({})
+
+    @property
+    def step(self) -> int:
+        """The number of training steps; 0 if unknown."""
+        return self.source.step or 0
 
 
 def _unshared(model: ConvertedModel) -> ConvertedModel:
@@ -79,18 +82,6 @@ def _unshared(model: ConvertedModel) -> ConvertedModel:
         for group in range(1, config.num_hidden_groups):
             values.setdefault(re.sub(r"(?<!inner_)group_0/", f"group_{group}/", path), value)
     return model._replace(config=everything, values=values)
-
-
-@contextlib.contextmanager
-def _needing_tensorflow(format: str) -> Iterator[None]:
-    """Report that TensorFlow is not installed, and its errors about files as OSErrors."""
-    if importlib.util.find_spec("tensorflow") is None:
-        raise InputError(
-            f"`to_format`={format}: is written by TensorFlow, which is not installed; install "
-            "albert-tf[cpu]"
-        )
-    with tensorflow_errors_as_os_errors():
-        yield
 
 
 def write_model(output: str, model: ConvertedModel, format: str) -> None:
@@ -109,10 +100,14 @@ def write_model(output: str, model: ConvertedModel, format: str) -> None:
     if format == "albert_tf" and output.endswith(SUFFIX):
         _write_keras(output, model)
         return
-    with contextlib.ExitStack() as stack:
-        if format in ("google", "albert_tf"):
-            stack.enter_context(_needing_tensorflow(format))
-        folder = stack.enter_context(files.replacing(output))
+    by_tensorflow = format in ("google", "albert_tf")
+    if by_tensorflow and importlib.util.find_spec("tensorflow") is None:
+        raise InputError(
+            f"`to_format`={format}: is written by TensorFlow, which is not installed; install "
+            "albert-tf[cpu]"
+        )
+    file_errors = tensorflow_errors_as_os_errors() if by_tensorflow else contextlib.nullcontext()
+    with file_errors, files.replacing(output) as folder:
         files.make_folder(folder, "output")
         if format == "huggingface":
             _write_huggingface(folder, _unshared(model), os.path.basename(output.rstrip("/")))

@@ -24,5 +24,5 @@ def write_published(folder: str) -> None:
     model = create_model("pretraining", config, {})
     values = {weight.path: np.asarray(weight) for weight in model.weights}
     source = Weights("albert_tf", folder, {}, config)
-    converted = ConvertedModel("pretraining", config, values, 0, tokenizer, AdjacentFiles(), source)
+    converted = ConvertedModel("pretraining", config, values, tokenizer, AdjacentFiles(), source)
     write_model(folder, converted, "huggingface")

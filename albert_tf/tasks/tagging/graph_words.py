@@ -95,7 +95,7 @@ class WordSplitter:
 
 
 @functools.cache  # goes through all of Unicode
-def _kinds_of_characters() -> tuple[character_tables.Table, dict[str, str]]:
+def _kinds_of_characters() -> tuple[dict[int, int], dict[str, str]]:
     """Find the characters that are in the same of the sets that decide where words end.
 
     Returns:
@@ -114,4 +114,4 @@ def _kinds_of_characters() -> tuple[character_tables.Table, dict[str, str]]:
         name: "".join(string.ascii_letters[kind] for m, kind in kinds.items() if m >> bit & 1)
         for bit, name in enumerate(sets)
     }
-    return character_tables.table({c: kinds[m] for c, m in membership.items()}), symbols
+    return {c: kinds[m] for c, m in membership.items()}, symbols
