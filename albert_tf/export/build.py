@@ -19,13 +19,16 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export import export_card, manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
+from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
+from albert_tf.export.preprocessor import PreprocessorExport
 from albert_tf.export.task_export import (
     TrainedModel,
+    assets,
     create_exported_model,
     task_settings,
     write_task,
 )
-from albert_tf.files import copy_file, is_remote, sha256_of, value_of, write_text
+from albert_tf.files import copy_file, is_remote, sha256_of, value_of
 from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
@@ -189,8 +192,6 @@ def _can_write(folder: str, requested: str) -> bool:
     Raises:
         InputError: If it was requested but cannot be written.
     """
-    from albert_tf.export.graph_tokenizers import tensorflow_text
-
     try:
         tensorflow_text()
     except InputError as error:
@@ -247,51 +248,29 @@ def _write_encoder(folder: str, source: Preset, model: keras.Model, matched: Mat
         if any(path.startswith(head.scope) for path in paths)
         and not any(path.startswith(head.scope) for path in missing)
     ]
-    with tempfile.TemporaryDirectory() as assets:
-        config_file = os.path.join(assets, CONFIG_FILE)
-        write_text(config_file, source.config.to_json())
-        module = ExportedEncoder(
-            model,
-            config_file,
-            [
-                source.tokenizer.path,
-                _write_record(source.tokenizer, assets),
-                *_write_piece_list(source.tokenizer, assets),
-            ],
-            source.tokenizer.do_lower_case,
-            heads,
-        )
+    tokenizer = source.tokenizer
+    texts = {CONFIG_FILE: source.config.to_json(), **_record(tokenizer)}
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        pieces = sentencepiece_model.read(tokenizer.serialized_model).pieces
+        name = os.path.basename(tokenizer.path).removesuffix(".model")
+        texts[f"{name}.vocab"] = "".join(f"{each.text}\t{each.score:g}\n" for each in pieces)
+    with assets(texts) as (config_file, *files):
+        vocabulary = [tokenizer.path, *files]
+        module = ExportedEncoder(model, config_file, vocabulary, tokenizer.do_lower_case, heads)
         signatures = module.signatures()
         tf.saved_model.save(module, folder, signatures=signatures)
     return f"{ENCODER}: signatures {', '.join(sorted(signatures))}"
 
 
-def _write_record(tokenizer: Tokenizer, folder: str) -> str:
-    """Write the normalization of a vocabulary as `Tokenizer.load` reads it."""
-    path = os.path.join(folder, normalization.CONFIG_FILE)
-    write_text(path, tokenizer.normalization.to_json())
-    return path
-
-
-def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        return []
-    name = os.path.basename(tokenizer.path).removesuffix(".model")
-    path = os.path.join(folder, f"{name}.vocab")
-    pieces = sentencepiece_model.read(tokenizer.serialized_model).pieces
-    write_text(path, "".join(f"{piece.text}\t{piece.score:g}\n" for piece in pieces))
-    return [path]
+def _record(tokenizer: Tokenizer) -> dict[str, str]:
+    """Return the file next to a vocabulary that records its normalization."""
+    return {normalization.CONFIG_FILE: tokenizer.normalization.to_json()}
 
 
 def _write_preprocess(folder: str, source: Preset, seq_length: int) -> str:
-    from albert_tf.export.graph_tokenizers import graph_tokenizer
-    from albert_tf.export.preprocessor import PreprocessorExport
-
     tokenizer = source.tokenizer
-    with tempfile.TemporaryDirectory() as assets:
-        files = [tokenizer.path, _write_record(tokenizer, assets)]
-        module = PreprocessorExport(
-            graph_tokenizer(tokenizer), files, tokenizer.do_lower_case, seq_length
-        )
+    with assets(_record(tokenizer)) as files:
+        paths, lower = [tokenizer.path, *files], tokenizer.do_lower_case
+        module = PreprocessorExport(graph_tokenizer(tokenizer), paths, lower, seq_length)
         tf.saved_model.save(module, folder, signatures=module.__call__)
     return f"{PREPROCESS}: strings to {seq_length} tokens"

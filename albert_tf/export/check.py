@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import logging
 import os
 import subprocess
@@ -21,7 +20,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export import standalone
 from albert_tf.export.export_options import CheckOptions
-from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
+from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features, outputs_of
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists, text_of, without_magic
@@ -93,7 +92,8 @@ def check(options: CheckOptions) -> None:
     inputs = _inputs(exported.config)
     kind = kind_of(_manifest(folder).head or "")
     given = {**inputs, **_task_inputs(kind)}
-    found, times = _in_fresh_process(folder, given, _timed(options, exported.config))
+    timed = _timed(options, exported.config)
+    found = _in_fresh_process(folder, given, timed)
     logger.info("%s: loads in a process without albert_tf", folder)
 
     _check_signatures(folder, found)
@@ -109,7 +109,7 @@ def check(options: CheckOptions) -> None:
         logger.info("%s: same ids as the tokenizer for %d texts", PREPROCESS, len(_TEXTS))
     if task := _check_task(folder, options, exported, found):
         logger.info("%s: same answers as the model for %d inputs", task, len(_TEXTS))
-    for batch, length, seconds in times:
+    for (batch, length), seconds in zip(timed, found["seconds"], strict=True):
         logger.info(
             "batch %2d, length %3d: %.1f ms, %.1f sequences/s",
             *(batch, length, 1000 * seconds, batch / seconds),
@@ -151,14 +151,10 @@ def _inputs(config: AlbertConfig) -> dict[str, np.ndarray]:
     return {name: value.astype(np.int32) for name, value in arrays.items()}
 
 
-def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, list]:
-    """Run `albert_tf.export.standalone`.
-
-    Returns:
-        The outputs by name, and `[batch, length, seconds]` for every timed batch.
-    """
+def _in_fresh_process(folder: str, inputs: dict, timed: list) -> dict[str, np.ndarray]:
+    """Run `albert_tf.export.standalone` and return its outputs by name."""
     with tempfile.TemporaryDirectory() as place:
-        names = [os.path.join(place, name) for name in ("in.npz", "out.npz", "times.json")]
+        names = [os.path.join(place, name) for name in ("in.npz", "out.npz")]
         arrays: dict[str, Any] = {
             **inputs,
             "timed": np.array(timed, np.int32).reshape(-1, 2),
@@ -176,20 +172,15 @@ def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, lis
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise InputError(f"{folder}: cannot be loaded and called ({reason})")
-        with np.load(names[1]) as found, open(names[2], encoding="utf-8") as times:
-            return dict(found), json.load(times)
+        with np.load(names[1]) as found:
+            return dict(found)
 
 
 def _check_signatures(folder: str, found: dict[str, np.ndarray]) -> None:
     heads = [name for name in PRETRAINING_HEADS if any(key.startswith(f"{name}/") for key in found)]
     expected = [name for name in SIGNATURES if name not in PRETRAINING_HEADS or name in heads]
     for name in expected:
-        outputs = (
-            (PRETRAINING_HEADS[name].output,)
-            if name in PRETRAINING_HEADS
-            else ("pooled_output", "sequence_output")
-        )
-        for output in outputs:
+        for output in outputs_of(name):
             if f"{name}/{output}" not in found:
                 raise InputError(f"{folder}: the signature {name} has no output {output}")
     logger.info("signatures: %s", ", ".join(expected))
@@ -205,7 +196,7 @@ def _differences(
     expected |= {f"layer_{number}": layer for number, layer in enumerate(layers)}
     expected |= {h.output: outputs[h.name] for h in PRETRAINING_HEADS.values() if h.name in outputs}
     for key, value in found.items():
-        kind, output = key.split("/")
+        kind, _, output = key.partition("/")
         if kind == ENCODER or kind in SIGNATURES:
             yield key, float(np.abs(value - np.asarray(expected[output])).max())
 

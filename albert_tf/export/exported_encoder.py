@@ -163,14 +163,9 @@ class ExportedEncoder(ExportedModel):
         `serving_default` and `tokens` return `pooled_output` and `sequence_output`; `mlm` and `sop`
         return only the logits.
         """
-        of_encoder = ("pooled_output", "sequence_output")
-        names = [name for name in SIGNATURES if name not in PRETRAINING_HEADS]
-        signatures = {name: _signature(self, name, of_encoder) for name in names}
-        for name in self._heads:
-            signatures[name] = _signature(
-                getattr(self, name), name, (PRETRAINING_HEADS[name].output,)
-            )
-        return signatures
+        of_encoder = [name for name in SIGNATURES if name not in PRETRAINING_HEADS]
+        modules = dict.fromkeys(of_encoder, self) | {n: getattr(self, n) for n in self._heads}
+        return {name: _signature(module, name) for name, module in modules.items()}
 
 
 def features(input_word_ids, input_mask, input_type_ids, masked_lm_positions=None) -> dict:
@@ -181,7 +176,13 @@ def features(input_word_ids, input_mask, input_type_ids, masked_lm_positions=Non
     return named
 
 
-def _signature(module: ExportedModel, name: str, outputs: Sequence[str]):
+def outputs_of(signature: str) -> tuple[str, ...]:
+    """Return the names of the outputs of a key of `SIGNATURES`."""
+    head = PRETRAINING_HEADS.get(signature)
+    return (head.output,) if head else ("pooled_output", "sequence_output")
+
+
+def _signature(module: ExportedModel, name: str):
     names = SIGNATURES[name]
     specs = [tf.TensorSpec([None, None], tf.int32, given) for given in names]
 
@@ -190,6 +191,6 @@ def _signature(module: ExportedModel, name: str, outputs: Sequence[str]):
         with tf.init_scope():  # not as part of this function
             module.trace()
         found = module(dict(zip(SIGNATURES["mlm"], given, strict=False)))
-        return {output: found[output] for output in outputs}
+        return {output: found[output] for output in outputs_of(name)}
 
     return serve

@@ -1,14 +1,13 @@
 """Loads an export in a process that has TensorFlow and TensorFlow Text but not this package.
 
-    python standalone.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ TIMES_JSON
+    python standalone.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ
 
 Run as a program, this file imports nothing from the package that it belongs to. INPUTS_NPZ contains
 token ids under the names of the encoder's inputs, `texts`, strings under the names of the inputs of
 a task's folder, and batch sizes and lengths to time (`timed`). Outputs are written to OUTPUTS_NPZ
-under `folder/output`.
+under `folder/output`, and the seconds of a call for each batch under `seconds`.
 """
 
-import json
 import os
 import sys
 import time
@@ -31,7 +30,7 @@ def seconds_per_call(function, arguments: dict) -> float:
     return float(np.median(times))
 
 
-def main(folder: str, inputs: str, outputs: str, times: str) -> None:
+def main(folder: str, inputs: str, outputs: str) -> None:
     given = np.load(inputs)
     tokens = {name: tf.constant(given[name]) for name in TOKENS}
     encoder = tf.saved_model.load(os.path.join(folder, "encoder"))
@@ -57,17 +56,15 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
         if os.path.exists(os.path.join(place, "saved_model.pb")):
             answers = answer(place, given)
             found |= {f"{task}/{name}": value for name, value in answers.items()}
+    found["seconds"] = [
+        seconds_per_call(
+            encoder.signatures["serving_default"],
+            dict.fromkeys(TOKENS, tf.ones([batch, length], tf.int32)),
+        )
+        for batch, length in given["timed"].tolist()
+    ]
     arrays: dict[str, Any] = {name: np.asarray(value) for name, value in found.items()}
     np.savez(outputs, **arrays)
-
-    latencies = []
-    for batch, length in given["timed"].tolist():
-        ones = dict.fromkeys(TOKENS, tf.ones([batch, length], tf.int32))
-        latencies.append(
-            [batch, length, seconds_per_call(encoder.signatures["serving_default"], ones)]
-        )
-    with open(times, "w", encoding="utf-8") as file:
-        json.dump(latencies, file)
 
 
 def pack(preprocess, texts) -> dict:

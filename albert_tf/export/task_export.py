@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -183,6 +184,16 @@ def create_exported_model(
     return create_model(head, config, shapes, **arguments)
 
 
+@contextlib.contextmanager
+def assets(texts: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield the paths of files with these texts, which SavedModels copy when they are saved."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
+            write_text(path, text)
+        yield paths
+
+
 def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
     """Write a model that takes strings.
 
@@ -197,22 +208,19 @@ def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
     Raises:
         InputError: If TensorFlow Text is missing.
     """
-    with tempfile.TemporaryDirectory() as assets:
-        files = {
-            CONFIG_FILE: trained.model.config.to_json(),
-            normalization.CONFIG_FILE: trained.tokenizer.normalization.to_json(),
-        }
-        if trained.adjacent.labels:
-            files[LABELS_FILE] = labels_text(trained.adjacent.labels)
-        paths = [os.path.join(assets, name) for name in files]
-        for path, text in zip(paths, files.values(), strict=True):
-            write_text(path, text)
+    files = {
+        CONFIG_FILE: trained.model.config.to_json(),
+        normalization.CONFIG_FILE: trained.tokenizer.normalization.to_json(),
+    }
+    if trained.adjacent.labels:
+        files[LABELS_FILE] = labels_text(trained.adjacent.labels)
+    target = os.path.join(folder, kind.export_folder)
+    with assets(files) as paths:
         module = kind.load("export")(trained, [*paths, trained.tokenizer.path])
         signatures = module.signatures()
-        target = os.path.join(folder, kind.export_folder)
         tf.saved_model.save(module, target, signatures=signatures)
-        # Where weights that are read from the export have what says what they mean.
-        files[kind.settings_file] = json.dumps(dataclasses.asdict(trained.settings)) + "\n"
-        for name in {LABELS_FILE, kind.settings_file}.intersection(files):
-            write_text(os.path.join(target, name), files[name])
+    # Where weights that are read from the export have what says what they mean.
+    files[kind.settings_file] = json.dumps(dataclasses.asdict(trained.settings)) + "\n"
+    for name in {LABELS_FILE, kind.settings_file}.intersection(files):
+        write_text(os.path.join(target, name), files[name])
     return f"{kind.export_folder}: signatures {', '.join(sorted(signatures))}"

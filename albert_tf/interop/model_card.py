@@ -21,15 +21,6 @@ _FILE = "README.md"
 # Class in Hugging Face transformers -> the one that loads it by name, if that is called otherwise.
 _AUTO_CLASSES = {"AlbertModel": "AutoModel", "AlbertForPreTraining": "AutoModelForMaskedLM"}
 
-_TRANSFORMERS = """from transformers import {auto_class}
-
-model = {auto_class}.from_pretrained("{name}")
-"""
-_WITH_TOKENIZER = """from transformers import {auto_class}, AutoTokenizer
-
-model = {auto_class}.from_pretrained("{name}")
-tokenizer = AutoTokenizer.from_pretrained("{name}")
-"""
 _SENTENCES = """from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{name}")
@@ -79,10 +70,12 @@ def write_huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool)
     head = heads()[facts.head]
     name = head.huggingface
     auto_class = _AUTO_CLASSES.get(name, name.replace("Albert", "AutoModel"))
-    code = _WITH_TOKENIZER if with_tokenizer else _TRANSFORMERS
+    classes = {"model": auto_class} | ({"tokenizer": "AutoTokenizer"} if with_tokenizer else {})
+    lines = [f"from transformers import {', '.join(classes.values())}", ""]
+    lines += [f'{what} = {each}.from_pretrained("{facts.name}")' for what, each in classes.items()]
+    loading = "\n".join(lines)
     if head.hub_library == "sentence-transformers":
-        code = _SENTENCES
-    loading = code.format(name=facts.name, auto_class=auto_class)
+        loading = _SENTENCES.format(name=facts.name)
     write_card(facts, folder, [loading], library=head.hub_library)
 
 

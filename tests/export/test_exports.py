@@ -262,7 +262,7 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     assert "batch 32, length   8: " in printed
     if os.path.exists(f"{export}/preprocess"):
         assert "same ids as the tokenizer for 12 texts" in printed
-        found, _ = kept[0]
+        found = kept[0]
         for name, place in (("preprocess/ids", 3), ("preprocess/input_word_ids", (0, 4))):
             found[name][place] += 1
             with pytest.raises(InputError, match="other ids for .* than the tokenizer"):
@@ -277,7 +277,7 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     write_training_checkpoint(f"{other}/model.ckpt-7", values, 7)
     with pytest.raises(InputError, match=r"mlm/mlm_logits differs from the model by 0\.1"):
         export_check.check(dataclasses.replace(options, init_checkpoint=other))
-    del kept[0][0]["tokens/pooled_output"]
+    del kept[0]["tokens/pooled_output"]
     with pytest.raises(InputError, match="the signature tokens has no output pooled_output"):
         export_check.check(options)
 

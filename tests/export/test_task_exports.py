@@ -18,7 +18,7 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.preprocessor import HUB_NAMES
-from albert_tf.interop.loading import open_weights
+from albert_tf.interop.presets import open_preset
 from albert_tf.task_kinds import kind_of
 from albert_tf.tokenizers import Tokenizer
 from tests.support.served import LABELS, LONGEST, texts, trained_folder
@@ -135,16 +135,16 @@ def test_the_check_compares_answers(tmp_path, capsys, monkeypatch):
     export_check.check(check)
     assert f"{folder}: same answers as the model for 12 inputs" in capsys.readouterr().out
     check = dataclasses.replace(check, init_checkpoint=str(trained))
-    found, _ = kept[0]
+    found = kept[0]
     remember_module(head, monkeypatch)
-    config = open_weights(options.export_path).config
+    exported = open_preset(options.export_path)
     answers = [name for name in found if name.startswith(f"{folder}/")]
     assert len(answers) == 5
     for name in answers:
         right = found[name]
         found[name] = np.zeros_like(right)
         with pytest.raises(InputError, match=f"gives another {name.split('/')[1]} than the model"):
-            export_check._check_task(options.export_path, check, config, found)
+            export_check._check_task(options.export_path, check, exported, found)
         found[name] = right
 
 
@@ -182,6 +182,6 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
     (score / "multiple_choice.json").write_text("{")
     assert "multiple_choice.json: not JSON" in message(init_checkpoint=str(score), head="auto")
     (score / "small.model").unlink()
-    assert "`spm_model_file`: required, as there is no vocabulary" in message(
+    assert "`spm_model_file`: required, as there is none next to the weights" in message(
         init_checkpoint=str(score), head="choice"
     )
