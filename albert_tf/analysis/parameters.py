@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from albert_tf import configs
 from albert_tf.analysis.analysis_options import ParametersOptions, labeled_models
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.environment import quiet_import
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError
 from albert_tf.files import exists
+from albert_tf.hub.names import local_weights
 from albert_tf.interop.file_names import folder_of
 from albert_tf.report.charts import GRID, adaptive, styled_figure, svg_text
 from albert_tf.report.sections import text_table
+from albert_tf.weights import adjacent_config
 
 # Config files in folders of models: ours and the original's, Hugging Face's, those of exports.
 _IN_FOLDERS = (
@@ -134,32 +135,23 @@ def find_config(name: str) -> AlbertConfig:
     Raises:
         InputError: If there is no such config, or it is invalid.
     """
+    known = configs.model_configs()
+    if not exists(name) and name in known:
+        return AlbertConfig.from_json_file(name)
+    path = local_weights(name, argument="model")
+    if path.endswith(".json") and exists(path):
+        return AlbertConfig.from_json_file(path)
     # Of TensorFlow's checkpoints, the name is a prefix of those of its files.
-    has_files = not name.endswith(".json") and (exists(name) or exists(f"{name}.index"))
-    folder = folder_of(name) if has_files else name
-    inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(folder, file))]
-    if inside:
-        return AlbertConfig.from_json_file(inside[0])
-    from albert_tf.hub.names import local_weights, may_be_published
-
-    # Names of weights such as albert_base_v2 differ from those of configs (base_v2).
-    if not exists(name) and may_be_published(name):
-        folder = local_weights(name, argument="model")
-        with quiet_import():
-            from albert_tf.interop.loading import open_weights
-        with arguments_renamed(path="model"):
-            config = open_weights(folder).config
-        if config is None:
-            raise InputError(f"`model`={name}: there is no {CONFIG_FILE} next to the weights")
-        return config
-    if has_files:
-        raise InputError(f"`model`={name}: there is no {CONFIG_FILE} or config.json in {folder}")
-    if not exists(name) and name not in configs.model_configs():
+    if not exists(path) and not exists(f"{path}.index"):
         raise InputError(
-            f"`model`={name}: no such file, folder or name; names are "
-            f"{', '.join(configs.model_configs())}"
+            f"`model`={name}: no such file, folder or name; names are {', '.join(known)}"
         )
-    return AlbertConfig.from_json_file(name)
+    folder = folder_of(path)
+    inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(folder, file))]
+    config = AlbertConfig.from_json_file(inside[0]) if inside else adjacent_config(f"{folder}/")
+    if config is None:
+        raise InputError(f"`model`={name}: there is no {CONFIG_FILE} or config.json in {folder}")
+    return config
 
 
 def run(options: ParametersOptions) -> dict[str, Any]:
