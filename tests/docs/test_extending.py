@@ -206,7 +206,7 @@ USE_OF_A_KIND = """
     expected = model.predict_proba(rows)
     assert model.evaluate(rows) == {"eval_accuracy": 1.0}
     model.save(str(folder / "saved"))
-    model.export(str(folder / "export"), measure_latency=False, preprocess=False)
+    model.export(str(folder / "export"), preprocess=False)
     predicted = (folder / "out" / "predictions.tsv").read_text().split()
     for name in ("saved", "export"):
         output = folder / f"{name}.jsonl"
