@@ -1,4 +1,4 @@
-"""What a process needs before and while it loads a framework, and why.
+"""What a process needs before and while it loads a framework or compiles a loop, and why.
 
 What the user has set stays as it is, so each can be prevented by setting it to another value.
 """
@@ -10,7 +10,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from albert_tf import interruption
 
@@ -118,3 +118,13 @@ def version() -> str:
         return importlib.metadata.version("albert-tf")
     with open(os.path.join(interruption.ROOT, "pyproject.toml"), "rb") as file:
         return tomllib.load(file)["project"]["version"]
+
+
+def compiled(function: Callable) -> Callable:
+    """Compile a function with numba, cached on disk if the cache folder is writable."""
+    import numba  # slow to load
+
+    try:
+        return numba.njit(function, cache=True, nogil=True)
+    except RuntimeError:  # no writable folder for the cache: compile in each process
+        return numba.njit(function, nogil=True)

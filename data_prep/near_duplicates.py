@@ -20,7 +20,7 @@ import unicodedata
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.errors import InputError
 from albert_tf.progress import ThroughputLine
 from albert_tf.tokenizers.word_starts import is_unspaced

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.input.masking import derive_seeds
 from data_prep.segments import Pairs
 

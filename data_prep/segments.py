@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.input.masking import derive_seeds, random_below, random_unit
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.tokenizers import Tokenizer

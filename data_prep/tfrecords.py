@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.input.features import Feature
 from albert_tf.input.record_index import masked_crc
 from albert_tf.input.record_reader import iter_examples

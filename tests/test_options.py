@@ -15,8 +15,7 @@ from absl import flags
 from albert_tf import configs
 from albert_tf.configs import with_recipe_paths
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.flag_help import is_required
-from albert_tf.flag_parsing import parse_flags
+from albert_tf.flag_help import is_required, parse_flags
 from albert_tf.options import (
     check_limits,
     declared,

@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.folder import TENSORFLOW, files_of
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, tensorflow_reason
 from albert_tf.files import sync, sync_names, without_magic
-from albert_tf.tensorflow_errors import tensorflow_reason
 from albert_tf.weights import Shape, Tensor, Weights, adjacent_config
 
 Reader: TypeAlias = Any  # what tf.train.load_checkpoint returns; its class has no public name

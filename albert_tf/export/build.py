@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError, arguments_renamed, tensorflow_errors_as_os_errors
 from albert_tf.export import export_card, manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
@@ -37,7 +37,6 @@ from albert_tf.interop.heads import HEADS, find_head, heads_like
 from albert_tf.interop.loading import load_weights
 from albert_tf.interop.presets import Preset, open_with_files
 from albert_tf.task_kinds import kind_of
-from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.weights import MatchedWeights

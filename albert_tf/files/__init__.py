@@ -23,7 +23,6 @@ from albert_tf.files.json_files import (
     shown,
     to_json,
 )
-from albert_tf.files.parquet import open_parquet, parquet_rows
 from albert_tf.files.paths import normalized, without_magic
 from albert_tf.files.reading import (
     checksums,
@@ -51,6 +50,8 @@ from albert_tf.files.tables import (
     ValueText,
     column_names,
     csv_rows,
+    open_parquet,
+    parquet_rows,
     read_rows,
     read_tsv,
     text_of,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -12,12 +13,15 @@ from typing import Any, NamedTuple
 from albert_tf.errors import InputError
 from albert_tf.files.compression import check_utf8, open_decompressed, read_lines
 from albert_tf.files.json_files import parse_json
-from albert_tf.files.parquet import open_parquet, parquet_rows
-from albert_tf.files.reading import exists
+from albert_tf.files.reading import exists, open_file
+from albert_tf.files.remote import is_remote
 
 # Texts may be longer than the 131,072 characters that `csv` reads by default; but a quotation mark
 # that is never closed must not have all of a file read into memory.
 csv.field_size_limit(64 << 20)
+
+# Of a column; otherwise, all of it that a row group has is loaded at once.
+_BUFFER_BYTES = 1 << 20
 
 
 class ValueText(str):
@@ -250,6 +254,51 @@ def _read_parquet(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
     _check_header_asked(path, columns)
     for location, values in parquet_rows(path):
         yield _from_values(location, values)
+
+
+@contextlib.contextmanager
+def open_parquet(path: str) -> Iterator[Any]:
+    """Open a file as a `pyarrow.parquet.ParquetFile`.
+
+    Raises:
+        InputError: If the file is missing, not a Parquet file, or damaged, which may be found only
+            when its rows are read.
+        OSError: If a remote file cannot be read.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    if not exists(path):
+        raise InputError(f"{path}: no such file")
+    try:
+        with (
+            open_file(path, "rb") as file,
+            parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table,
+        ):
+            yield table
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if is_remote(path) and type(error) is OSError:
+            raise  # not the fault of the file
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: not a Parquet file, or damaged ({reason})") from None
+
+
+def parquet_rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a file.
+
+    Yields:
+        "file:number", from 1, for errors; and column name -> value: texts, numbers, lists and
+        dictionaries.
+
+    Raises:
+        InputError, OSError: As of `open_parquet`.
+    """
+    with open_parquet(path) as table:
+        number = 0
+        for batch in table.iter_batches(1000):
+            for values in batch.to_pylist():
+                number += 1
+                yield f"{path}:{number}", values
 
 
 def _check_header_asked(path: str, columns: tuple[str, ...] | None) -> None:

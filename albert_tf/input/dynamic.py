@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import derive_seeds, draw_masks
 

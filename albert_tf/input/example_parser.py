@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.errors import InputError
 from albert_tf.input.features import Feature
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -23,7 +23,7 @@ import google_crc32c
 import numpy as np
 
 from albert_tf import files
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.errors import InputError
 from albert_tf.files import Natural, read_json
 from albert_tf.input.manifest import manifest_file

@@ -19,7 +19,7 @@ from albert_tf import files
 from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS, CheckpointFormat
 from albert_tf.checkpoints.lists import NAME
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, tensorflow_errors_as_os_errors
 from albert_tf.interop import huggingface, model_card
 from albert_tf.interop.adjacent_files import (
     DATA_FILE,
@@ -36,7 +36,6 @@ from albert_tf.interop.heads import HEADS, create_model
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
 from albert_tf.task_kinds import kind_of
-from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.weights import Weights
 

@@ -11,9 +11,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.attention import DEFAULT
 from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.inputs import ENCODER_FEATURES, renamed
-from albert_tf.modeling.kernels import Kernels
+from albert_tf.modeling.kernels import PLAIN, Execution, Kernels
 from albert_tf.modeling.layers import SITES, dropout, forward_seed
 from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.model import AlbertModel

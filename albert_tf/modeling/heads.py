@@ -10,7 +10,6 @@ from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.modeling.layers import (
     LinearHead,
-    SpanHead,
     activation,
     dense,
     layer_norm,
@@ -24,7 +23,6 @@ from albert_tf.modeling.losses import (
     RegressionObjective,
     TokenClassificationObjective,
 )
-from albert_tf.modeling.span_losses import SpanObjective
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -220,39 +218,6 @@ class AlbertForTokenClassification(EncoderModel):
 
     def get_config(self):
         return {**super().get_config(), "num_labels": self.num_labels}
-
-
-@keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertForQuestionAnswering(EncoderModel):
-    """Start and end of an answer, predicted independently (the original's SQuAD 1.1 head).
-
-    Args:
-        config: shape of the model.
-        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
-
-    Example:
-        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
-        >>> model = albert_tf.AlbertForQuestionAnswering(config)
-        >>> question_and_context = np.array([[2, 14, 9, 3, 21, 22, 23, 3]])
-        >>> segments = np.array([[0, 0, 0, 0, 1, 1, 1, 1]])
-        >>> outputs = model({"input_ids": question_and_context, "segment_ids": segments})
-        >>> tuple(outputs["start_logits"].shape), tuple(outputs["end_logits"].shape)
-        ((1, 8), (1, 8))
-    """
-
-    objectives = (SpanObjective(),)
-    targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
-
-    def __init__(self, config: AlbertConfig, name: str = "albert_for_question_answering", **kwargs):
-        super().__init__(config, name=name, **kwargs)
-        self.span = SpanHead(2, config.initializer_range, name="squad", dtype=self.dtype_policy)
-        with keras.name_scope("cls"):
-            self.span.build((None, None, config.hidden_size))
-
-    def heads(self, encoded, features, seed, kernels):
-        """Compute float32 `start_logits` and `end_logits` `[batch, seq]`, padding included."""
-        logits = self.span(encoded["sequence_output"])
-        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -1,4 +1,4 @@
-"""The head for questions that may have no answer (the original's SQuAD 2.0 head)."""
+"""Models and objectives of answers that are a part of a text (the original's SQuAD heads)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,124 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.encoder_model import EncoderModel
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, is_correct
 from albert_tf.modeling.layers import (
     SITES,
+    SpanHead,
     dense,
     dropout,
     initializer,
     layer_norm,
     select,
 )
-from albert_tf.modeling.span_losses import ConditionalSpanObjective
+from albert_tf.modeling.losses import MeanObjective, Objective, example_weights
 
 # Logit of positions where an answer can neither start nor end.
 _IMPOSSIBLE = -1e30
 
 
-class StartLogits(keras.layers.Layer):
-    """A logit for every position.
+class SpanObjective(MeanObjective, part="span"):
+    """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
+
+    A prediction is correct if both positions are.
+
+    Example:
+        >>> objective = albert_tf.SpanObjective()
+        >>> batch = {
+        ...     "input_ids": np.ones((1, 3), "int32"),
+        ...     "start_positions": np.array([1]),
+        ...     "end_positions": np.array([2]),
+        ... }
+        >>> start_logits, end_logits = np.float32([[0, 9, 0]]), np.float32([[0, 0, 9]])
+        >>> outputs = {"start_logits": start_logits, "end_logits": end_logits}
+        >>> float(objective.sums(outputs, batch)["span_accuracy"])
+        1.0
+    """
+
+    labels = ("start_positions", "end_positions")
+
+    def _values(self, outputs, batch, kernels):
+        starts, ends = batch["start_positions"], batch["end_positions"]
+        start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
+        # The number of classes is the sequence length, which may be unknown when tracing.
+        losses = sum(
+            ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+            for labels, logits in ((starts, start_logits), (ends, end_logits))
+        )
+        hits = is_correct(start_logits, starts) * is_correct(end_logits, ends)
+        return losses * 0.5, hits
+
+
+class ConditionalSpanObjective(Objective):
+    """Spans as in `SpanObjective`, plus half of the cross-entropy of `is_impossible` `[batch]`.
+
+    Ends are predicted given the true start, and so is their accuracy.
+
+    Example:
+        >>> albert_tf.ConditionalSpanObjective().losses
+        ('span_loss', 'answerability_loss')
+    """
+
+    parts = ("span", "answerability")
+    quantities = ("span_loss", "span_accuracy", "answerability_loss", "answerability_accuracy")
+    losses = ("span_loss", "answerability_loss")
+    labels = ("start_positions", "end_positions", "is_impossible")
+
+    def weights(self, batch):
+        examples = ops.sum(example_weights(batch))
+        return dict.fromkeys(self.parts, examples)
+
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
+        log_probs = {
+            "start_logits": outputs["start_log_probs"],
+            "end_logits": outputs["end_log_probs"],
+        }
+        examples, logits = example_weights(batch), outputs["cls_logits"]
+        impossible = ops.cast(batch["is_impossible"], "float32")
+        losses = ops.binary_crossentropy(impossible, logits, from_logits=True)
+        correct = ops.cast(ops.equal(logits > 0, impossible > 0), "float32")
+        return {
+            **SpanObjective().sums(log_probs, batch, kernels),
+            "answerability_loss": ops.sum(examples * losses) * 0.5,
+            "answerability_accuracy": ops.sum(examples * correct),
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertForQuestionAnswering(EncoderModel):
+    """Start and end of an answer, predicted independently (the original's SQuAD 1.1 head).
 
     Args:
         config: shape of the model.
+        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
+
+    Example:
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> model = albert_tf.AlbertForQuestionAnswering(config)
+        >>> question_and_context = np.array([[2, 14, 9, 3, 21, 22, 23, 3]])
+        >>> segments = np.array([[0, 0, 0, 0, 1, 1, 1, 1]])
+        >>> outputs = model({"input_ids": question_and_context, "segment_ids": segments})
+        >>> tuple(outputs["start_logits"].shape), tuple(outputs["end_logits"].shape)
+        ((1, 8), (1, 8))
     """
+
+    objectives = (SpanObjective(),)
+    targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
+
+    def __init__(self, config: AlbertConfig, name: str = "albert_for_question_answering", **kwargs):
+        super().__init__(config, name=name, **kwargs)
+        self.span = SpanHead(2, config.initializer_range, name="squad", dtype=self.dtype_policy)
+        with keras.name_scope("cls"):
+            self.span.build((None, None, config.hidden_size))
+
+    def heads(self, encoded, features, seed, kernels):
+        """Compute float32 `start_logits` and `end_logits` `[batch, seq]`, padding included."""
+        logits = self.span(encoded["sequence_output"])
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
+class StartLogits(keras.layers.Layer):
+    """A logit for every position."""
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -44,11 +142,7 @@ class StartLogits(keras.layers.Layer):
 
 
 class EndLogits(keras.layers.Layer):
-    """A logit for every position as the end of an answer with a given start.
-
-    Args:
-        config: shape of the model.
-    """
+    """A logit for every position as the end of an answer with a given start."""
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
@@ -88,12 +182,7 @@ class EndLogits(keras.layers.Layer):
 
 
 class AnswerClass(keras.layers.Layer):
-    """One logit per sequence: that it does not contain the answer.
-
-    Args:
-        config: shape of the model.
-        rate: dropout rate of the hidden layer in training.
-    """
+    """One logit per sequence: that it does not contain the answer."""
 
     def __init__(self, config: AlbertConfig, rate: float, **kwargs):
         super().__init__(**kwargs)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 
 EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[int] | None]]
 EncodeTexts = Callable[[Sequence[str]], Sequence[Sequence[int]]]

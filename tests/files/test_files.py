@@ -95,7 +95,7 @@ def test_copies(tmp_path, monkeypatch, links):
 
 
 def test_the_reason_of_an_error_of_tensorflow_is_the_line_that_tells_it():
-    from albert_tf.tensorflow_errors import tensorflow_reason
+    from albert_tf.errors import tensorflow_reason
 
     text = "Graph execution error:\n\nDetected at node Read defined at (most recent call last):\n"
     text += "<stack traces unavailable>\n{{function_node f}} disk is full [Op:Read] name: \n"

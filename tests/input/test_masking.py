@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from albert_tf.compiled import compiled
+from albert_tf.environment import compiled
 from albert_tf.input.masking import Masking, derive_seeds, draw_masks
 from tests.conftest import random_inputs
 

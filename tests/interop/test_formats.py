@@ -19,11 +19,13 @@ from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
     AlbertForPreTraining,
-    AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
 )
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.question_answering import (
+    AlbertForConditionalQuestionAnswering,
+    AlbertForQuestionAnswering,
+)
 from tests.interop.test_convert import keras_file
 from tests.support.models import CONFIGS, random_model
 

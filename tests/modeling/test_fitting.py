@@ -12,7 +12,6 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
     AlbertForPreTraining,
-    AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.losses import (
@@ -22,8 +21,12 @@ from albert_tf.modeling.losses import (
     PretrainingObjective,
     RegressionObjective,
 )
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.modeling.span_losses import ConditionalSpanObjective, SpanObjective
+from albert_tf.modeling.question_answering import (
+    AlbertForConditionalQuestionAnswering,
+    AlbertForQuestionAnswering,
+    ConditionalSpanObjective,
+    SpanObjective,
+)
 from tests.support.backends import as_numpy, forward
 from tests.support.tiny import CONFIG, batch
 

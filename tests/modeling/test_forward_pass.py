@@ -9,10 +9,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
     AlbertForPreTraining,
-    AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
 )
+from albert_tf.modeling.question_answering import AlbertForQuestionAnswering
 from tests.conftest import GOLDEN
 from tests.support.backends import BACKEND, forward
 from tests.support.oracle import Oracle, random_weights

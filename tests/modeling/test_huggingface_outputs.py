@@ -11,11 +11,11 @@ from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
     AlbertForPreTraining,
-    AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
 )
 from albert_tf.modeling.kernels import PLAIN_KERNELS
+from albert_tf.modeling.question_answering import AlbertForQuestionAnswering
 from tests.conftest import GOLDEN
 from tests.support.backends import forward
 

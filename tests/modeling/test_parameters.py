@@ -15,13 +15,15 @@ from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
     AlbertForPreTraining,
-    AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
 )
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.modeling.model import freeze
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.question_answering import (
+    AlbertForConditionalQuestionAnswering,
+    AlbertForQuestionAnswering,
+)
 from tests.support.backends import as_numpy, gradient_function
 from tests.support.tiny import CONFIG, batch
 

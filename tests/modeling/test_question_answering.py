@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.question_answering import (
     AlbertForConditionalQuestionAnswering,
+    AlbertForQuestionAnswering,
+    ConditionalSpanObjective,
+    SpanObjective,
     possible_positions,
 )
-from albert_tf.modeling.span_losses import ConditionalSpanObjective, SpanObjective
 from tests.modeling.test_forward_pass import PLAIN, randomise
 from tests.support.backends import as_numpy, forward, gradient_function
 

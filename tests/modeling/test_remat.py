@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.kernels import Execution
 from tests.support.backends import BACKEND, as_numpy, gradient_function, operations
 from tests.support.tiny import CONFIG, batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from albert_tf.checkpoints import saving, tensorflow
-from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
+from albert_tf.errors import tensorflow_errors_as_os_errors
 
 
 class Checkpoints(saving.Checkpoints):

@@ -18,7 +18,7 @@ from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, tensorflow_reason
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops, tpu_chips
 from albert_tf.hardware.precision import (
     cpu_precision,
@@ -27,7 +27,6 @@ from albert_tf.hardware.precision import (
     xla_cpu_precision,
 )
 from albert_tf.hardware.slices import GENERATIONS
-from albert_tf.tensorflow_errors import tensorflow_reason
 
 
 class TensorFlowDevices(Devices):

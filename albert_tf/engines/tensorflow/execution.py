@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import tensorflow as tf
 
-from albert_tf.modeling.execution import Execution, rematerialize
-from albert_tf.modeling.kernels import Kernels
+from albert_tf.modeling.kernels import Execution, Kernels, rematerialize
 
 
 class TrainingExecution(Execution):

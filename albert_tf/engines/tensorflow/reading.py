@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, tensorflow_reason
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_reader import read_block
-from albert_tf.tensorflow_errors import tensorflow_reason
 
 # What TensorFlow raises for a damaged TFRecord file, among other things.
 _DATA_ERRORS = (

@@ -15,8 +15,7 @@ from albert_tf.engines.failures import Board
 from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.rendezvous import meet
 from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
-from albert_tf.tensorflow_errors import tensorflow_reason
+from albert_tf.errors import InputError, tensorflow_reason
 
 
 class TensorFlowWorkers(Workers):

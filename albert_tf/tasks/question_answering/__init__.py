@@ -15,7 +15,7 @@ KIND = TaskKind(
     heads=(
         Head(
             name="span",
-            model="albert_tf.modeling.heads:AlbertForQuestionAnswering",
+            model="albert_tf.modeling.question_answering:AlbertForQuestionAnswering",
             scopes=("cls/squad/",),
             optional=("bert/pooler/",),
             keras_group="layers/span_head",

@@ -11,10 +11,13 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.task import Outputs, mean_of_outputs
 from albert_tf.flops import conditional_span_flops, span_flops
-from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.modeling.span_losses import ConditionalSpanObjective, SpanObjective
+from albert_tf.modeling.question_answering import (
+    AlbertForConditionalQuestionAnswering,
+    AlbertForQuestionAnswering,
+    ConditionalSpanObjective,
+    SpanObjective,
+)
 from albert_tf.tasks.question_answering.answers import NullScore, null_of_class, null_of_logits
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.spans import (

@@ -16,8 +16,8 @@ from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.forward import EvaluationStep, PredictionStep
 from albert_tf.engines.tensorflow.step import TrainingStep, clip_by_global_norm
-from albert_tf.modeling.execution import rematerialize
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.kernels import rematerialize
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.modeling.transformer_block import SelfAttention
 from albert_tf.optimization import create_optimizer
