@@ -40,13 +40,9 @@ DEFAULT = "dot_product"
 
 
 def mask_scores(attention_mask):
-    """Return what is added to attention scores: 0 for tokens, -10000 for padding.
+    """Return what is added to attention scores, float32 `[batch, 1, 1, seq]`.
 
-    Args:
-        attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
-
-    Returns:
-        float32 `[batch, 1, 1, seq]`.
+    That is 0 where `attention_mask` `[batch, seq]` is 1 (tokens), -10000 where it is 0 (padding).
     """
     return ((1.0 - ops.cast(attention_mask, "float32")) * MASKED_SCORE)[:, None, None, :]
 
@@ -54,10 +50,7 @@ def mask_scores(attention_mask):
 def attention_weights(query, key, attention_mask):
     """softmax(Q K^T / sqrt(d) + mask), before dropout (arXiv 1706.03762, section 3.2.1).
 
-    Args:
-        query: `[batch, heads, queries, head_size]`.
-        key: `[batch, heads, seq, head_size]`.
-        attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+    Arguments are those of an attention, as above.
 
     Returns:
         `[batch, heads, queries, seq]` in the dtype of `query`; rows sum to 1.

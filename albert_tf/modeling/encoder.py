@@ -53,16 +53,7 @@ class AlbertEmbeddings(keras.layers.Layer):
         self.norm.build((None, None, self.config.embedding_size))
 
     def call(self, input_ids, segment_ids, seed=None):
-        """Embed a batch.
-
-        Args:
-            input_ids: token ids, integers `[batch, seq]`.
-            segment_ids: segment ids, integers `[batch, seq]`.
-            seed: `[2]` seed of the dropout, None in inference.
-
-        Returns:
-            `[batch, seq, embedding_size]`.
-        """
+        """Embed integers `[batch, seq]` as `[batch, seq, embedding_size]`."""
         words = ops.take(self.word_embeddings, input_ids, axis=0)
         # There are few segment ids; a product with one-hot rows has a dense gradient.
         segments = ops.matmul(
@@ -211,10 +202,8 @@ class AlbertEncoder(AlbertModel):
         pretraining head reads 15 % of the positions, so this saves 6 % of a training step of base.
 
         Args:
-            features: those of `call`.
+            features: those of `call`, as of which are the other arguments.
             positions: integers `[batch, n]`; n may be 0.
-            training: whether dropout is applied.
-            execution: how an engine wants the layers executed.
 
         Returns:
             Dictionary of `sequence_output` `[batch, n, hidden]` at `positions`, and

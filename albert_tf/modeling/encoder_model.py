@@ -13,7 +13,7 @@ from albert_tf.modeling.attention import DEFAULT
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.inputs import ENCODER_FEATURES, renamed
 from albert_tf.modeling.kernels import PLAIN, Execution, Kernels
-from albert_tf.modeling.layers import SITES, dropout, forward_seed
+from albert_tf.modeling.layers import SITES, LinearHead, dropout, forward_seed
 from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.model import AlbertModel
 
@@ -107,11 +107,18 @@ class EncoderModel(AlbertModel):
         Args:
             encoded: outputs of the encoder. Where the last layer is computed at the positions in
                 the feature `reads` only, those of `AlbertEncoder.encode_at`, else all.
-            features: those of the encoder and those in `feature_names`.
+            features: as of `call`.
             seed: `[2]` seed of `classifier_dropout`, None in inference.
             kernels: plain or fused kernels.
         """
         raise NotImplementedError
+
+    def linear_head(self, outputs: int, name: str) -> LinearHead:
+        """Create a head with some logits for each row of an encoder's output."""
+        stddev = self.config.initializer_range
+        head = LinearHead(outputs, stddev, name=name, dtype=self.dtype_policy)
+        head.build((None, self.config.hidden_size))
+        return head
 
     def drop(self, inputs, seed):
         """Apply the dropout of the heads, in the last site of a forward pass: none overlaps."""
@@ -127,11 +134,7 @@ class EncoderModel(AlbertModel):
         return {**super().get_config(), **own}
 
     def target_of(self, labels) -> str:
-        """Return the name of labels that `fit` gets as an array, for models with a single output.
-
-        Args:
-            labels: the array, or a batch of it.
-        """
+        """Return the name of labels that `fit` gets as an array; for models with one output."""
         return next(iter(self.targets))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):

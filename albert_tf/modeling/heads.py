@@ -29,9 +29,6 @@ class MaskedLMHead(keras.layers.Layer):
     """Vocabulary logits at the masked positions, decoded with the tied embedding table.
 
     Dense H -> E, GELU, LayerNorm, then the product with the embedding table, as in the original.
-
-    Args:
-        config: shape of the model.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs):
@@ -51,15 +48,12 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def call(self, hidden, word_embeddings, kernels: Kernels = PLAIN_KERNELS):
-        """Predict tokens.
+        """Predict tokens, float32 logits `[batch, predictions, vocab]`.
 
         Args:
             hidden: `[batch, predictions, hidden]`, the encoder's output at the masked positions.
             word_embeddings: `[vocab, embedding_size]`, the encoder's embedding table.
             kernels: plain or fused kernels.
-
-        Returns:
-            float32 logits `[batch, predictions, vocab]`.
         """
         product = ops.matmul(hidden, self.dense.kernel)
         hidden = self.norm(activation(self.config.hidden_act, product, self.dense.bias, kernels))
@@ -154,10 +148,7 @@ class AlbertForSequenceClassification(EncoderModel):
     ):
         super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.num_labels = num_labels
-        self.classifier = LinearHead(
-            num_labels, config.initializer_range, name="classifier", dtype=self.dtype_policy
-        )
-        self.classifier.build((None, config.hidden_size))
+        self.classifier = self.linear_head(num_labels, "classifier")
 
     def heads(self, encoded, features, seed, kernels):
         """Compute float32 `logits` `[batch, num_labels]`."""
@@ -206,10 +197,7 @@ class AlbertForTokenClassification(EncoderModel):
     ):
         super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.num_labels = num_labels
-        self.token_classifier = LinearHead(
-            num_labels, config.initializer_range, name="token_classifier", dtype=self.dtype_policy
-        )
-        self.token_classifier.build((None, None, config.hidden_size))
+        self.token_classifier = self.linear_head(num_labels, "token_classifier")
 
     def heads(self, encoded, features, seed, kernels):
         """Compute float32 `logits` `[batch, seq, num_labels]`, padding included."""
@@ -250,10 +238,7 @@ class AlbertForMultipleChoice(EncoderModel):
         **kwargs,
     ):
         super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
-        self.classifier = LinearHead(
-            1, config.initializer_range, name="classifier", dtype=self.dtype_policy
-        )
-        self.classifier.build((None, config.hidden_size))
+        self.classifier = self.linear_head(1, "classifier")
 
     def encoder_features(self, features):
         """Return the features of the encoder, `[batch * choices, seq]`."""

@@ -67,12 +67,7 @@ class Kernels:
 class WeightDropout:
     """Drops elements of a layer's attention weights: the same ones at every call.
 
-    A fused attention draws a mask of its own, by `rate` and `seed`.
-
-    Attributes:
-        rate: probability in (0, 1).
-        seed: integer tensor `[2]`.
-        kernels: plain or fused kernels.
+    A fused attention draws a mask of its own, by `rate` in (0, 1) and `seed`, integers `[2]`.
     """
 
     rate: float
@@ -178,8 +173,7 @@ class Execution:
         """Prepare the transformer layers for one forward pass.
 
         Args:
-            layers: in the order of use. A layer that shares its parameters over the depth of the
-                model occurs once per use.
+            layers: in the order of use, each as often as it is used.
 
         Returns:
             One function per use, called as `layer(hidden, attention_mask, **options)`.

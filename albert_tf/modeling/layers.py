@@ -18,14 +18,7 @@ _UNFUSED_ACTIVATIONS: dict[str, Callable] = {
 
 
 def activation(name: str, x, bias, kernels: Kernels):
-    """Compute the activation `hidden_act` of `x + bias`.
-
-    Args:
-        name: "gelu" (tanh-approximated), "gelu_exact" or "relu".
-        x: `[..., width]`.
-        bias: `[width]`.
-        kernels: plain or fused kernels, of which the GELU is used.
-    """
+    """Compute an activation, a `hidden_act` of the config, of `x` `[..., width]` plus `bias`."""
     if name == "gelu":
         return kernels.gelu(x, bias)
     return _UNFUSED_ACTIVATIONS[name](x + bias)
@@ -58,9 +51,6 @@ def dropout(inputs, rate: float, seed, site: int, kernels: Kernels = PLAIN_KERNE
         seed: integer tensor `[2]` drawn for this forward pass, or None in inference.
         site: number of this dropout within the forward pass, below `SITES`.
         kernels: plain or fused kernels.
-
-    Returns:
-        A tensor with the shape and dtype of `inputs`.
     """
     if seed is None or rate == 0.0:
         return inputs
@@ -84,16 +74,9 @@ def fold_in(seed, number: int):
 
 
 def select(hidden, positions):
-    """Return the rows of `hidden` at `positions`.
+    """Return the rows of `hidden` `[batch, seq, width]` at `positions` `[batch, n]`.
 
     Selection is a product with one-hot rows: it is exact, and its gradient needs no scatter.
-
-    Args:
-        hidden: `[batch, seq, width]`.
-        positions: integers `[batch, n]`.
-
-    Returns:
-        `[batch, n, width]`.
     """
     length = hidden.shape[1] or ops.shape(hidden)[1]
     rows = ops.stop_gradient(ops.one_hot(positions, length, dtype=hidden.dtype))
@@ -101,12 +84,7 @@ def select(hidden, positions):
 
 
 class LinearHead(keras.layers.Layer):
-    """Logits of a classification head, stored as in the original: weights `[outputs, inputs]`.
-
-    Args:
-        outputs: number of logits.
-        stddev: standard deviation of the initial weights.
-    """
+    """Logits of a classification head, stored as in the original: weights `[outputs, inputs]`."""
 
     def __init__(self, outputs: int, stddev: float = 0.02, **kwargs):
         super().__init__(**kwargs)

@@ -18,10 +18,7 @@ from albert_tf.modeling.inputs import check_values, read_features
 class AlbertModel(keras.Model):
     """A Keras model that is called with a dictionary of features and created from its config.
 
-    Args:
-        config: shape of the model.
-        attention: a name or function as in `albert_tf.modeling.attention`.
-        **kwargs: `name`, `dtype` and other arguments of `keras.Model`.
+    Its `attention` is a name or function as in `albert_tf.modeling.attention`.
 
     Attributes:
         feature_names: the features that `call` reads, besides those of the encoder.

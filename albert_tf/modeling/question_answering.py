@@ -212,13 +212,7 @@ class AnswerClass(keras.layers.Layer):
 def possible_positions(features):
     """Return where an answer may be: at `[CLS]` (none), and in the second segment.
 
-    The inverse of the original's feature `p_mask`.
-
-    Args:
-        features: `input_mask` and `segment_ids` `[batch, seq]`.
-
-    Returns:
-        Booleans `[batch, seq]`.
+    These are booleans `[batch, seq]`, the inverse of the original's feature `p_mask`.
     """
     inside = ops.logical_and(ops.equal(features["segment_ids"], 1), features["input_mask"] > 0)
     # The last token of the segment is [SEP]: no other token of the segment follows it.

@@ -37,18 +37,11 @@ class SelfAttention(keras.layers.Layer):
     def call(
         self, hidden, attention_mask, queries=None, seed=None, kernels: Kernels = PLAIN_KERNELS
     ):
-        """Attend within each sequence.
-
-        Args:
-            hidden: `[batch, seq, hidden_size]`.
-            attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
-            queries: `[batch, queries, hidden_size]`, the positions that attend; all of `hidden`
-                if None.
-            seed: `[2]` seed of the dropout, None in inference.
-            kernels: plain or fused kernels.
+        """Attend within each sequence; arguments as of `TransformerBlock`.
 
         Returns:
-            `[batch, heads, queries, head_size]`.
+            `[batch, heads, queries, head_size]` for `queries` `[batch, queries, hidden_size]`, the
+            positions that attend; all of `hidden` if None.
         """
         queries = hidden if queries is None else queries
         query = self._heads(self.query, queries, kernels)
@@ -63,11 +56,7 @@ class SelfAttention(keras.layers.Layer):
         return attend(query, key, value, attention_mask, drop)
 
     def weights_of(self, hidden, attention_mask):
-        """Compute the attention weights, without dropout.
-
-        Args:
-            hidden: `[batch, seq, hidden_size]`.
-            attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+        """Compute the attention weights, without dropout; arguments as of `TransformerBlock`.
 
         Returns:
             `[batch, heads, seq, seq]`; the last axis is over the attended positions and sums to 1.

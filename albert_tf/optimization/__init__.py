@@ -43,8 +43,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
     Args:
         name: a key of `OPTIMIZERS`.
         learning_rate: a number or a schedule of the step.
-        **kwargs: other arguments of the optimizer, such as `learning_rate_scales`, which
-            `layer_decay_scales` computes.
+        **kwargs: other arguments of the optimizer.
 
     Raises:
         InputError: If there is no optimizer of that name.

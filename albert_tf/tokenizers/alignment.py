@@ -15,10 +15,7 @@ _WORD = re.compile(r"\S+")
 
 
 def folded_spans(text: str) -> np.ndarray:
-    """Return the span in `text` of each character of `" ".join(text.split())`.
-
-    The spans are int64 `[characters, 2]`.
-    """
+    """Return where each character of `" ".join(text.split())` is in `text`, int64 `[..., 2]`."""
     positions: list[int] = []
     for word in _WORD.finditer(text):
         if positions:
@@ -39,12 +36,9 @@ def expanded_spans(
 
     Args:
         text: the text before normalization.
-        spans: int64 `[len(text), 2]`, spans of its characters in the raw text.
+        spans: of its characters in the raw text, int64 `[len(text), 2]`.
         normalize_character: normalizes one character. An accent, which becomes "", belongs to the
             character before it.
-
-    Returns:
-        int64 `[normalized characters, 2]`: start and end in the raw text.
     """
     if text.isascii():
         return spans
@@ -71,7 +65,7 @@ def composed(text: str, spans: np.ndarray, form: Literal["NFC", "NFKC"]) -> tupl
 
     Args:
         text: the text.
-        spans: int64 `[characters, 2]`, spans of its characters in the raw text.
+        spans: of its characters in the raw text, int64 `[characters, 2]`.
         form: the Unicode form.
 
     Returns:
@@ -128,10 +122,7 @@ def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
     Args:
         offsets: int `[characters + 1]`, for each character of the new text, and its end, the
             position in the intermediate text; characters that come from the same one share it.
-        spans: int64 `[intermediate characters, 2]`, spans of the intermediate text.
-
-    Returns:
-        int64 `[characters, 2]`: start and end in the raw text.
+        spans: of the intermediate text in the raw text, int64 `[intermediate characters, 2]`.
     """
     offsets = np.array(offsets, np.int64)
     if len(offsets) < 2 or not len(spans):

@@ -308,14 +308,13 @@ class Tokenizer(abc.ABC):
             ]
         return rows
 
+    @abc.abstractmethod
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
 
-        For data preparation: uses a single thread, since every process has its own core.
+        For data preparation: uses a single thread, since every process has its own core, and
+        remembers the ids of words as far as they do not depend on the words around them.
         """
-        encoded = self.encode_batch(texts)
-        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
 
     def _composed(self, texts: Sequence[str]) -> Sequence[str]:
         """Compose texts if the vocabulary does, so that no word begins with an accent."""

@@ -119,12 +119,7 @@ def count_words(paths: Iterable[str]) -> collections.Counter[str]:
 
 
 def count_tokens(tokenizer: Tokenizer, words: Mapping[str, int]) -> int:
-    """Return the number of tokens of a text.
-
-    Args:
-        tokenizer: of the tokens.
-        words: of the text -> how often they occur.
-    """
+    """Return the number of tokens of a text, given how often its words occur."""
     encoded = tokenizer.encode_batch([*words])
     return sum(len(ids) * count for ids, count in zip(encoded, words.values(), strict=True))
 
@@ -184,12 +179,7 @@ def _is_text(characters: str) -> bool:
 
 
 class _Search:
-    """Sequences of tokens within words, by how many tokens they save.
-
-    Args:
-        runs: sequences of pieces within words -> how often they occur.
-        prefix_length: of the prefix that pieces within a word have.
-    """
+    """Sequences of tokens within words, by how many tokens they save."""
 
     def __init__(self, runs: Mapping[Sequence[str], int], prefix_length: int):
         self._runs, self._counts = list(runs), list(runs.values())

@@ -116,10 +116,7 @@ def without_accents(text: str) -> str:
 
 
 def preprocess_with_spans(text: str, normalization: Normalization) -> tuple[str, np.ndarray]:
-    """Return the result of `preprocess`, and the span in `text` of each of its characters.
-
-    The spans are int64 `[characters, 2]`.
-    """
+    """Return the result of `preprocess`, and the spans of its characters in `text`, `[..., 2]`."""
 
     def normalize_character(character: str) -> str:
         if not normalization.keep_accents:

@@ -30,13 +30,9 @@ def keep_ends(tokens: np.ndarray, length: int) -> np.ndarray:
 
 
 def window_starts(tokens: int, room: int) -> np.ndarray:
-    """Return the first token of each window of a text, int `[windows]`.
+    """Return the first token of each window of at most `room` tokens, int `[windows]`.
 
-    Windows overlap by half; the last one ends where the text ends.
-
-    Args:
-        tokens: of the text; 0 gives one empty window.
-        room: maximum tokens of a window.
+    Windows overlap by half; the last one ends where the text ends. One without tokens has one.
     """
     last = max(tokens - room, 0)
     starts = np.arange(0, last, max(room // 2, 1))
@@ -70,12 +66,8 @@ def truncate(
 def truncated_lengths(first: Any, second: Any, room: int, ops: Any = np) -> tuple[Any, Any]:
     """Return lengths of two texts after removing tokens from the longer one until both fit.
 
-    Texts of equal length lose a token from the second.
-
-    Args:
-        first, second: numbers, or arrays of them.
-        room: for both texts.
-        ops: `numpy`, or `tensorflow` for tensors.
+    Texts of equal length lose a token from the second. Lengths are numbers or arrays; `ops` is
+    `tensorflow` for tensors.
     """
     excess = ops.maximum(first + second - room, 0)
     # First down to the length of the other, then alternately.
@@ -89,10 +81,8 @@ def join(first: np.ndarray, second: np.ndarray | None, begin: Any, end: Any) -> 
     """Join texts as `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
 
     Args:
-        first: ids or offsets of a text, `[tokens, ...]`.
-        second: those of the second text of a pair; None for a single text.
-        begin: what stands for `[CLS]`: its id or its offsets.
-        end: what stands for `[SEP]`.
+        first, second: as of `truncate`.
+        begin, end: what stands for `[CLS]` and `[SEP]`: their ids or offsets.
 
     Returns:
         int32 `[seq, ...]`.
@@ -110,16 +100,7 @@ def segment_ids(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
 
 
 def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
-    """Pad rows at their ends to one array.
-
-    Args:
-        rows: int32 `[seq, ...]` each, with `seq` of at most `length`.
-        length: length of all rows in the result.
-        value: what fills the rows.
-
-    Returns:
-        int32 `[rows, length, ...]`.
-    """
+    """Pad rows `[seq, ...]` at their ends to one array, int32 `[rows, length, ...]`."""
     inner = rows[0].shape[1:] if rows else ()
     padded = np.full((len(rows), length, *inner), value, np.int32)
     for number, row in enumerate(rows):

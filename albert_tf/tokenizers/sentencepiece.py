@@ -113,7 +113,6 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return found
 
     def preprocess(self, text: str) -> str:
-        """Return a text as the model sees it, before the model's own normalizer."""
         return preprocess(text, self.normalization)
 
     def _tokenize(self, part: TextPart) -> list[str]:
@@ -125,11 +124,6 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
-
-        For data preparation: uses a single thread, and remembers words if the model permits it.
-        These have the same ids as in SentencePiece: see `_MAX_ENTROPY`.
-        """
         if self._table:
             return self._table.encode_flat(self._composed(texts))
         encoded = self._encode(texts, num_threads=1)

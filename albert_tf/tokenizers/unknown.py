@@ -18,11 +18,7 @@ _MOST_SHOWN = 8
 
 
 class UnknownCharacters:
-    """Counts the characters that a tokenizer has no piece for, each looked up once.
-
-    Args:
-        tokenizer: of the model.
-    """
+    """Counts the characters that a tokenizer has no piece for, each looked up once."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
@@ -79,8 +75,7 @@ def describe_unknown(
     """Return a line on the unknown tokens of a file.
 
     Args:
-        unknown: number of unknown tokens.
-        tokens: number of all tokens.
+        unknown, tokens: number of unknown tokens, and of all.
         characters: how often each unknown character was seen.
         character_share: share of the characters of the file that unknown tokens stand for.
     """

@@ -30,13 +30,10 @@ _WHOLE = -1  # number of words, or of ids, of a text that has to be encoded as a
 
 
 class Cuts(NamedTuple):
-    """Where a text can be cut.
+    """Where a text can be cut: at ASCII `spaces`, and within `pairs` of ASCII characters.
 
-    Attributes:
-        spaces: the ASCII characters that separate words.
-        pairs: pairs of ASCII characters between which no subword extends.
-        max_word_bytes: maximum size of a word in UTF-8.
-        max_text_bytes: maximum size of a text that is cut, at most 100,000.
+    No subword extends from one of a pair into the other. Longer words, and texts, in UTF-8 are
+    encoded as a whole; texts of more than 100,000 bytes always.
     """
 
     spaces: str
