@@ -99,9 +99,7 @@ def open_lines(path: str, begin: int = 0) -> Iterator[IO[bytes]]:
     A carriage return that no line feed follows becomes one, as with Python's universal newlines, so
     that every byte keeps its place.
 
-    Args:
-        path: the file.
-        begin: where reading begins; 0 in a compressed file.
+    Reading begins at the byte `begin`, which is 0 in a compressed file.
     """
     with open_decompressed(path) as file:
         if begin:

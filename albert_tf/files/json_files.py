@@ -18,12 +18,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 def to_json(value: Any, **options: Any) -> str:
-    """Return JSON, which has no NaN or infinity: such numbers become null.
-
-    Args:
-        value: of lists, dictionaries and what JSON has.
-        **options: of `json.dumps`.
-    """
+    """Return `json.dumps(value, **options)`, but null for NaN and infinity, which JSON lacks."""
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:

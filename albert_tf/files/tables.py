@@ -155,13 +155,11 @@ def _read_csv(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
 
 
 def csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Stream a CSV file, quoted as in RFC 4180: fields may contain line ends.
-
-    Args:
-        path: of the file, which may be compressed.
+    """Stream a CSV file, which may be compressed, quoted as in RFC 4180.
 
     Yields:
-        The number of the line in which a row begins, and its fields; blank lines are left out.
+        The number of the line in which a row begins, and its fields, which may contain line ends;
+        blank lines are left out.
 
     Raises:
         InputError: If the file is missing, damaged, not UTF-8, or quoted incorrectly.
@@ -284,11 +282,7 @@ def open_parquet(path: str) -> Iterator[Any]:
 
 
 def parquet_rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a file.
-
-    Yields:
-        "file:number", from 1, for errors; and column name -> value: texts, numbers, lists and
-        dictionaries.
+    """Yield the rows of a file: "file:number", from 1, for errors, and column name -> value.
 
     Raises:
         InputError, OSError: As of `open_parquet`.

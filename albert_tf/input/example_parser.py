@@ -273,8 +273,6 @@ def _parse_entry(content, position, end, kind, limit, values):
             if found != present:  # the last kind counts, lists of the same kind are one
                 present, count, is_wrong = found, 0, False
             if found != kind:
-                if not _is_valid_list(content, begin, feature, found):
-                    return -1, False, wrong_value
                 continue
             count, is_wrong, wrong_value = _parse_list(
                 content, begin, feature, kind, limit, values, count, is_wrong, wrong_value
@@ -282,20 +280,6 @@ def _parse_entry(content, position, end, kind, limit, values):
             if count < 0:
                 return -1, False, wrong_value
     return (count if present == kind else 0), is_wrong, wrong_value
-
-
-@compiled
-def _is_valid_list(content, position, end, kind):
-    while position < end:
-        tag, begin, position = _field(content, position, end)
-        if position < 0 or (kind == _FLOAT and tag == _FIRST and (position - begin) % 4):
-            return False
-        if kind == _INT64 and tag == _FIRST:
-            while begin < position:
-                _, begin = _varint(content, begin, position)
-                if begin < 0:
-                    return False
-    return True
 
 
 @compiled

@@ -25,12 +25,9 @@ class Feature(NamedTuple):
 def limited(
     features: dict[str, Feature], vocab_size: int, type_vocab_size: int
 ) -> dict[str, Feature]:
-    """Return features with the limits of their values, as far as they are those of this module.
+    """Return features with the limits that a model's config sets, as far as this module knows them.
 
-    Args:
-        features: with `input_ids`.
-        vocab_size: number of ids in the config of the model.
-        type_vocab_size: number of segments in the config of the model.
+    `features` contain `input_ids`.
     """
     limits = {
         "input_ids": vocab_size,

@@ -153,13 +153,9 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 
 def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Find the manifests that list at least one of some TFRecord files.
+    """Return the manifests, by path, that list at least one of some TFRecord files.
 
-    Args:
-        records: the TFRecord files; some, such as the original's, may have no manifest.
-
-    Returns:
-        The manifests by path.
+    Some, such as the original's, may have no manifest.
 
     Raises:
         InputError: If a file with the name of their manifest is damaged.
@@ -202,14 +198,11 @@ class DynamicMasks(NamedTuple):
 def dynamic_masks(
     manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int
 ) -> DynamicMasks | None:
-    """Return how to draw masks for the files of some manifests.
+    """Return how to draw masks for the files of some manifests; None if the files contain masks.
 
     Args:
         manifests: the manifests by path.
         max_predictions_per_seq: maximum number of masked tokens per example.
-
-    Returns:
-        The settings of the masks; None if the files contain masks.
 
     Raises:
         InputError: If only some of the files contain masks, or if their settings differ.
@@ -262,13 +255,7 @@ def check_manifests(
     max_predictions_per_seq: int,
     vocab_size: int,
 ) -> None:
-    """Check that files match the options of a training run.
-
-    Args:
-        manifests: the manifests of the files by path.
-        max_seq_length: length of examples in tokens.
-        max_predictions_per_seq: maximum number of masked tokens per example.
-        vocab_size: number of ids in the config of the model.
+    """Check the manifests of files, by path, against options of a training run and its model.
 
     Raises:
         InputError: If they differ.

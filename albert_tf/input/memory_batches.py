@@ -208,14 +208,9 @@ class TrainingOrder:
 
 
 def evaluation_order(lengths: np.ndarray, batch_size: int) -> np.ndarray:
-    """Return the batches of an evaluation, the longest examples first.
+    """Return the batches of an evaluation, the longest of examples of some lengths first.
 
-    Args:
-        lengths: of the examples, `[examples]`.
-        batch_size: examples in a batch.
-
-    Returns:
-        Numbers of examples, int32 `[batches, batch_size]`; -1 pads the last batch.
+    These are numbers of examples, int32 `[batches, batch_size]`; -1 pads the last batch.
     """
     order = np.argsort(-lengths, kind="stable")
     padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)

@@ -135,13 +135,7 @@ class RecordBatches:
 
 
 class _FileOrder:
-    """The order of the files, in windows.
-
-    Args:
-        examples: number of all records.
-        batch_size: examples in a global batch.
-        rows: those to read of every batch.
-    """
+    """The order of the files, in windows, of some rows of every batch."""
 
     def __init__(self, examples: int, batch_size: int, rows: slice):
         self._examples, self._batch_size, self._rows = examples, batch_size, rows
@@ -158,15 +152,7 @@ class _FileOrder:
 
 
 class _Windows:
-    """The records of windows of an order, read ahead and shared by threads.
-
-    Args:
-        index: of the files.
-        order: which records to read.
-
-    Attributes:
-        batches: number of batches in a window.
-    """
+    """The records of windows of an order, read ahead and shared by threads."""
 
     def __init__(self, index: RecordIndex, order: RecordOrder | _FileOrder):
         self._index, self._order = index, order

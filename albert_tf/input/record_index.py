@@ -84,11 +84,7 @@ class RecordIndex(NamedTuple):
         return np.append(self.first, self.examples)[first_block]
 
     def name_of(self, record: int) -> str:
-        """Name a record: its file, and its number in the file, from 0.
-
-        Args:
-            record: its number in all files.
-        """
+        """Name the record with a number in all files: its file, and its number there, from 0."""
         file = int(np.searchsorted(self.first_of_file, record, side="right")) - 1
         return f"{self.files[file]}: example {record - int(self.first_of_file[file])}"
 

@@ -43,12 +43,12 @@ _EPOCHS_KEPT = 2
 
 
 def window_size(batch_size: int, shuffle_buffer_size: int) -> int:
-    """Return number of positions in a window."""
+    """Return the number of positions in a window."""
     return -(-2 * shuffle_buffer_size // batch_size) * batch_size
 
 
 def lane_rows(batch_size: int) -> int:
-    """Return number of rows in a lane of a batch."""
+    """Return the number of rows in a lane of a batch."""
     return batch_size // math.gcd(batch_size, _LANES)
 
 
@@ -86,14 +86,7 @@ class RecordOrder:
         )
 
     def of_window(self, window: int) -> np.ndarray:
-        """Return the records of the batches in a window.
-
-        Args:
-            window: its number.
-
-        Returns:
-            The numbers of the records in all files, int64 `[batches, rows]`.
-        """
+        """Return the records of a window's batches, as numbers in all files, `[batches, rows]`."""
         begin, end = window * self._window, (window + 1) * self._window
         records = np.empty(end - begin, np.int64)
         for epoch in range(begin // self._examples, -(-end // self._examples)):
@@ -120,12 +113,7 @@ class RecordOrder:
 def _sequence(
     index: RecordIndex, block_seed: np.ndarray, epoch: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the blocks of an epoch in their order.
-
-    Returns:
-        The number of the first record of each in all files, and in the sequence of the epoch; int64
-        `[blocks]`.
-    """
+    """Return the first record of each block of an epoch: in all files, and in its sequence."""
     keys = derive_seeds(block_seed, epoch, np.arange(len(index.records))) >> np.uint64(1)
     order = np.argsort(keys, kind="stable")
     records = index.records[order]

@@ -40,10 +40,7 @@ def read_records(index: RecordIndex, numbers: np.ndarray) -> list[bytes]:
 
     Args:
         index: of the files.
-        numbers: of the records in all files, int64 `[records]`.
-
-    Returns:
-        Their contents, in the same order.
+        numbers: of the records in all files, int64 `[records]`; may be in any order.
 
     Raises:
         InputError: If a record in one of their blocks is damaged.
