@@ -6,8 +6,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=128
 """
 
-from albert_tf.finetuning.command import fine_tuning_command
-from albert_tf.tasks.classification import KIND
+from albert_tf.tasks.classification import main
 
 if __name__ == "__main__":
-    fine_tuning_command(KIND)()
+    main()

@@ -5,8 +5,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=512 --max_qa_length=128
 """
 
-from albert_tf.finetuning.command import fine_tuning_command
-from albert_tf.tasks.multiple_choice import KIND
+from albert_tf.tasks.multiple_choice import main
 
 if __name__ == "__main__":
-    fine_tuning_command(KIND)()
+    main()

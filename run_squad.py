@@ -8,8 +8,7 @@ Replaces the original's run_squad_v1.py and run_squad_v2.py.
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=384 --num_train_epochs=3
 """
 
-from albert_tf.finetuning.command import fine_tuning_command
-from albert_tf.tasks.question_answering import KIND
+from albert_tf.tasks.question_answering import main
 
 if __name__ == "__main__":
-    fine_tuning_command(KIND)()
+    main()

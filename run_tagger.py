@@ -5,8 +5,7 @@
         --init_checkpoint=albert/albert-base-v2 --output_dir=out
 """
 
-from albert_tf.finetuning.command import fine_tuning_command
-from albert_tf.tasks.tagging import KIND
+from albert_tf.tasks.tagging import main
 
 if __name__ == "__main__":
-    fine_tuning_command(KIND)()
+    main()

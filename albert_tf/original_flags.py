@@ -1,7 +1,7 @@
 """Flags of the original project's programs that the programs of this project do not have.
 
 A value that changes nothing here is accepted. Any other is refused in one line that names what
-replaces the flag. Flags that only name caches, such as `--train_feature_file`, are options.
+replaces the flag.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ SQUAD = {
     ),
     "use_einsum": _USE_EINSUM,
     "verbose_logging": OriginalFlag(accepted=None, boolean=True),
+    # Caches of features, which are computed in memory.
+    "train_feature_file": OriginalFlag(accepted=None),
+    "predict_feature_file": OriginalFlag(accepted=None),
+    "predict_feature_left_file": OriginalFlag(accepted=None),
 }
 
 PRETRAINING_DATA = {

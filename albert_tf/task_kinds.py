@@ -84,8 +84,8 @@ class Head:
 class TaskKind:
     """A kind of fine-tuning.
 
-    `options`, `task`, `text_model`, `predict` and `export` are functions that return a part; each
-    names the module of its own name in the package, which `load` imports before.
+    `options`, `task`, `text_model` and `export` are functions that return a part; each names the
+    module of its own name in the package, which `load` imports before.
 
     Attributes:
         package: name of the package.
@@ -95,14 +95,14 @@ class TaskKind:
             invalid, before a framework is loaded; None if the task itself checks enough.
         settings_file: file next to the weights that says how the model reads examples.
         heads: the heads that its models may have.
-        text_model: the model on strings, a `TaskModel`; None if there is none.
+        text_model: the model on strings, a `TaskModel`; None if there is none. For albert-predict,
+            its `_predict_rows(columns, batch_size)` returns a row of results for each row of the
+            columns, and its static `_predict_exported(export, columns)` the same by an
+            `albert_tf.prediction.tasks.Export`.
         predict_task: the value of albert-predict's `--task`.
         inputs: names of what a prediction reads -> type: `str`, `int`, or `list` of texts.
         optional_inputs: those of them that some models do not read.
-        predict: the module with `predict(text_model, columns, batch_size)`, which returns a row of
-            results for each row of the columns, and `predict_exported(export, columns)`, the same
-            by an `albert_tf.prediction.tasks.Export`.
-        predict_options: options of albert-predict that `predict` takes in addition.
+        predict_options: options of albert-predict that `_predict_rows` takes in addition.
         export: the exported graph, a `TaskExport`; None if there is none.
         export_folder: name of its folder in an export.
         kept_results: results of an evaluation that belong to the model, whatever the checkpoint.
@@ -122,7 +122,6 @@ class TaskKind:
     predict_task: str = ""
     inputs: Mapping[str, type] = dataclasses.field(default_factory=dict)
     optional_inputs: tuple[str, ...] = ()
-    predict: Callable[[], Any] | None = None
     predict_options: tuple[str, ...] = ()
     export: Callable[[], Any] | None = None
     export_folder: str = ""
@@ -130,7 +129,7 @@ class TaskKind:
     huggingface_files: Callable[..., dict[str, str]] | None = None
     problem_types: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def load(self, part: Literal["options", "task", "text_model", "predict", "export"]) -> Any:
+    def load(self, part: Literal["options", "task", "text_model", "export"]) -> Any:
         """Import a part, which the kind must have."""
         importlib.import_module(f"{self.package}.{part}")
         return getattr(self, part)()

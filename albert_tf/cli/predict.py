@@ -18,7 +18,7 @@ from typing import Any
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.logs import counted
@@ -37,12 +37,10 @@ from albert_tf.prediction.tasks import (
     PREDICTION_TASKS,
     Columns,
     Results,
-    check_head,
     exported_task,
     load_export,
     load_model,
     rounded,
-    task_of,
 )
 from albert_tf.progress import ProgressLine
 
@@ -67,20 +65,12 @@ def run(options: PredictOptions) -> None:
 
 def _predictor(options: PredictOptions) -> tuple[str, Callable[[Columns], Results]]:
     """Return the task, and the function that predicts columns of texts."""
-    exported = exported_task(options.model)
-    if exported and options.task in ("auto", exported):
-        with quiet_import():
-            load_keras()
-        return exported, load_export(exported, options)
     with quiet_import():
         load_keras()
-        from albert_tf.interop.presets import open_preset
-    with arguments_renamed(name="model", vocabulary="spm_model_file"):
-        preset = open_preset(options.model, options.spm_model_file, options.do_lower_case)
-    task = task_of(preset) if options.task == "auto" else options.task
-    check_head(task, preset)
-    predict, model = PREDICTION_TASKS[task].predict, load_model(task, options)
-    return task, lambda columns: predict(model, columns, options)
+    exported = exported_task(options.model)
+    if exported and options.task in ("auto", exported):
+        return exported, load_export(exported, options)
+    return load_model(options)
 
 
 def _predict_all(task: str, predict: Callable[[Columns], Results], options: PredictOptions) -> None:

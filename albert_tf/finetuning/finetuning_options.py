@@ -36,6 +36,19 @@ _NOT_OF_ENSEMBLES = (
 Options = TypeVar("Options", bound="FineTuningOptions")
 
 
+def inherited_option(default: Any, help: str, **declared: Any) -> Any:
+    """Declare an `option` that a trained folder records, and that is then taken from there.
+
+    Args:
+        default: its value without such a folder.
+        help, **declared: of `option`; the text for `--help` is completed.
+    """
+    otherwise = "" if default is None else f", else {str(default).lower() or 'empty'}"
+    text = f"{help}; by default as when the model in --output_dir was trained{otherwise}."
+    field = option(None, text, **declared)
+    return dataclasses.field(default=None, metadata={**field.metadata, "inherited": default})
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningOptions(TrainingOptions):
     """Options of every fine-tuning program; names match the original where it has them.
@@ -45,14 +58,12 @@ class FineTuningOptions(TrainingOptions):
 
     Attributes:
         settings_file: file next to the checkpoints that records the options in `inherited`.
-        inherited: option -> its default.
         lengths: those of them that change what a model reads.
         files: split -> option that names its file.
         original: other flags of the original's program; see `albert_tf.options.command`.
     """
 
     settings_file: ClassVar[str] = SETTINGS_FILE
-    inherited: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
     lengths: ClassVar[tuple[str, ...]] = ("max_seq_length",)
     files: ClassVar[Mapping[str, str]] = {
         "train": "train_file",
@@ -61,10 +72,9 @@ class FineTuningOptions(TrainingOptions):
     }
     original: ClassVar[Mapping[str, OriginalFlag]] = {}
 
-    max_seq_length: int = option(
-        None,
-        "Length of an example, in tokens; by default that of the model in --output_dir, else 512 "
-        "or the model's max_position_embeddings, whichever is less.",
+    max_seq_length: int = inherited_option(
+        512,
+        "Length of an example, in tokens, at most the model's max_position_embeddings",
         minimum=3,  # a token between [CLS] and [SEP]
     )
     albert_hub_module_handle: str | None = option(
@@ -203,6 +213,12 @@ class FineTuningOptions(TrainingOptions):
     train_batch_sizes: tuple[str, ...] = option(
         (), "Training batch sizes to try, each with each learning rate."
     )
+
+    @property
+    def inherited(self) -> dict[str, Any]:
+        """Option -> default, of the options that a trained folder records."""
+        fields = dataclasses.fields(self)
+        return {f.name: f.metadata["inherited"] for f in fields if "inherited" in f.metadata}
 
     @property  # type: ignore[misc]
     def num_train_steps(self) -> int:

@@ -33,14 +33,6 @@ class TaskSettings:
         """Return the smallest `max_seq_length` with room for a token."""
         return 3
 
-    @classmethod
-    def defaults(cls, *names: str) -> dict[str, Any]:
-        """Return setting -> default for the length of sequences and other settings."""
-        return {
-            "max_seq_length": cls.default_length,
-            **{name: getattr(cls, name) for name in names},
-        }
-
 
 Settings = TypeVar("Settings", bound=TaskSettings)
 

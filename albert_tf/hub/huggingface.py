@@ -7,12 +7,14 @@ there, unlike those of other servers, which are read where they are (`albert_tf.
 
 from __future__ import annotations
 
+import dataclasses
+import glob
 import logging
 import os
 import re
 import sys
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
@@ -211,6 +213,39 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
     name, inside = _parsed(folder, argument)
     inner = [[os.path.join(inside, path) for path in group] for group in needed]
     return os.path.join(_fetch(folder, name, inner, argument), inside).rstrip("/")
+
+
+@dataclasses.dataclass(frozen=True)
+class PublishedSet:
+    """The files of a published data set.
+
+    Attributes:
+        files: split -> paths or globs in its folder, the first existing one of which is read.
+        hub: its folder in a data set of the Hub; "" if it is not there.
+        folders: names of its folder in the folder that users name, which may be itself.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+    hub: str = ""
+    folders: tuple[str, ...] = ()
+
+    def find(self, split: str, data_dir: str | None) -> list[str]:
+        """Return the files of a split; several only of a glob for Parquet files.
+
+        Args:
+            split: a key of `files`.
+            data_dir: the folder that the user names; None for `hub`.
+
+        Raises:
+            InputError: If there are none, or they cannot be fetched.
+        """
+        places = [os.path.join(each, n) for each in ("", *self.folders) for n in self.files[split]]
+        root = local_folder(data_dir or self.hub, [places], "data_dir")
+        for place in places:
+            if found := matches(os.path.join(glob.escape(root), place)):
+                return found if place.endswith(".parquet") else found[:1]
+        expected = " or ".join(os.path.join(root, place) for place in places)
+        raise InputError(f"`data_dir`={root}: contains no {expected}")
 
 
 def _fetch(shown: str, name: HubName, needed: Sequence[Sequence[str]], argument: str) -> str:

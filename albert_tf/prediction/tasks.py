@@ -6,7 +6,6 @@ Every task maps columns of texts to a dictionary of results per row.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,34 +34,42 @@ class PredictionTask(NamedTuple):
     """What to predict.
 
     Attributes:
-        model: returns the class of the text model, which is imported once there is work to do.
+        model: returns the class of the text model, which is imported once there is work to do; it
+            has `_predict_rows`, see `TaskKind.text_model`.
         inputs: names of what it reads -> type; see `TaskKind`.
         optional: those of them that some models do not read.
-        predict: function(model, columns, options) that returns the results of every row.
+        options: flags that `_predict_rows` takes.
         heads: heads of models for which it is chosen.
     """
 
     model: Callable[[], Any]
     inputs: Mapping[str, type]
     optional: tuple[str, ...]
-    predict: Callable[[Any, Columns, PredictOptions], Results]
+    options: tuple[str, ...]
     heads: tuple[str, ...]
 
 
-def _fill_mask(model, columns: Columns, options: PredictOptions) -> Results:
-    filled = model.fill_mask(
-        columns["text"], options.top_k, options.targets or None, options.batch_size
+def _masked_lm() -> Any:
+    from albert_tf.text_models.masked_lm import MaskedLM
+
+    return MaskedLM
+
+
+_KINDS = {kind.predict_task: kind for kind in task_kinds() if kind.text_model}
+
+PREDICTION_TASKS = {
+    name: PredictionTask(
+        functools.partial(kind.load, "text_model"),
+        kind.inputs,
+        kind.optional_inputs,
+        kind.predict_options,
+        tuple(head.name for head in kind.heads),
     )
-    results = []
-    for answer in filled:
-        masks = answer if isinstance(answer[0], list) else [answer]
-        candidates = [
-            [{"text": each.text, "probability": each.probability} for each in mask]
-            for mask in masks
-        ]
-        best = [mask[0].text for mask in masks]
-        results.append({"prediction": best, "candidates": candidates})
-    return results
+    for name, kind in _KINDS.items()
+}
+PREDICTION_TASKS["fill_mask"] = PredictionTask(
+    _masked_lm, {"text": str}, (), ("top_k", "targets"), (PRETRAINING.name,)
+)
 
 
 def rounded(value: Any) -> Any:
@@ -74,69 +81,37 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.8g}") if isinstance(value, float | np.floating) else value
 
 
-def _class(name: str) -> Callable[[], Any]:
-    module, attribute = name.split(":")
-    return lambda: getattr(importlib.import_module(f"albert_tf.text_models.{module}"), attribute)
-
-
-def _predict(kind: TaskKind, model: Any, columns: Columns, options: PredictOptions) -> Results:
-    more = {name: getattr(options, name) for name in kind.predict_options}
-    return kind.load("predict").predict(model, columns, options.batch_size, **more)
-
-
-def _of_kind(kind: TaskKind) -> PredictionTask:
-    return PredictionTask(
-        functools.partial(kind.load, "text_model"),
-        kind.inputs,
-        kind.optional_inputs,
-        functools.partial(_predict, kind),
-        tuple(head.name for head in kind.heads),
-    )
-
-
-_KINDS = {kind.predict_task: kind for kind in task_kinds() if kind.text_model}
-
-PREDICTION_TASKS: dict[str, PredictionTask] = {
-    **{name: _of_kind(kind) for name, kind in _KINDS.items()},
-    "fill_mask": PredictionTask(
-        _class("masked_lm:MaskedLM"), {"text": str}, (), _fill_mask, (PRETRAINING.name,)
-    ),
-}
-
-
-def task_of(preset: Preset) -> str:
+def _task_of(preset: Preset) -> str:
     """Return the task of a model, by its head and the files next to it."""
     found = (name for name, task in PREDICTION_TASKS.items() if preset.head in task.heads)
     return next(found, EMBED)
 
 
-def load_model(task: str, options: PredictOptions) -> Any:
-    """Create the text model of a task.
+def load_model(options: PredictOptions) -> tuple[str, Callable[[Columns], Results]]:
+    """Return the task of a model, and a function of columns that returns the results of every row.
 
     Raises:
-        InputError: As of its `from_preset`.
+        InputError: As of `from_preset` of the text model; or if predictions would come from a new
+            head, with random weights.
     """
+    from albert_tf.interop.presets import open_preset  # loads Keras
+
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
-        return (
-            PREDICTION_TASKS[task]
-            .model()
-            .from_preset(
-                options.model,
-                vocabulary=options.spm_model_file,
-                do_lower_case=options.do_lower_case,
-                dtype=options.dtype,
+        vocabulary, lower = options.spm_model_file, options.do_lower_case
+        preset = open_preset(options.model, vocabulary, lower)
+        name = _task_of(preset) if options.task == "auto" else options.task
+        task = PREDICTION_TASKS[name]
+        # Which of several heads the weights have, converted ones do not say.
+        if name != EMBED and not set(preset.heads).intersection(task.heads):
+            raise InputError(
+                f"`task`={name}: the weights of {preset.name} are of kind {preset.head}; must be "
+                f"{' or '.join(dict.fromkeys([_task_of(preset), EMBED]))}"
             )
+        model = task.model().from_preset(
+            options.model, vocabulary=vocabulary, do_lower_case=lower, dtype=options.dtype
         )
-
-
-def check_head(task: str, preset: Preset) -> None:
-    """Raise InputError if predictions would come from a new head, with random weights."""
-    # Which of several heads the weights have, converted ones do not say.
-    if task != EMBED and not set(preset.heads).intersection(PREDICTION_TASKS[task].heads):
-        raise InputError(
-            f"`task`={task}: the weights of {preset.name} are of kind {preset.head}; must be "
-            f"{' or '.join(dict.fromkeys([task_of(preset), EMBED]))}"
-        )
+    more = {each: getattr(options, each) for each in task.options}
+    return name, functools.partial(model._predict_rows, batch_size=options.batch_size, **more)
 
 
 def exported_task(path: str) -> str | None:
@@ -193,4 +168,4 @@ def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Resul
     for name in kind.predict_options:
         if (value := getattr(options, name)) != PredictOptions.__dataclass_fields__[name].default:
             raise InputError(f"`{name}`={value}: is fixed in an export; name the trained folder")
-    return functools.partial(kind.load("predict").predict_exported, Export(kind, options))
+    return functools.partial(kind.load("text_model")._predict_exported, Export(kind, options))

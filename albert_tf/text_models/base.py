@@ -89,16 +89,7 @@ class TextModel(abc.ABC):
     def _from_preset(
         cls: type[Self], preset: Preset, dtype: str, *args: Any, **arguments: Any
     ) -> Self:
-        """Create the model from opened weights.
-
-        Args:
-            preset: the weights, and what is next to them.
-            dtype: name of a Keras dtype policy.
-            *args, **arguments: what `from_preset` got besides.
-
-        Raises:
-            InputError: If the weights do not suit the model, or an argument is invalid.
-        """
+        """Create the model from opened weights, a Keras dtype policy and the other arguments."""
 
     def _predict(
         self,
@@ -110,20 +101,12 @@ class TextModel(abc.ABC):
         """Return what the model computes for all examples, in their order, without dropout.
 
         Batches are those of `--do_predict`: sorted by length, and padded to one of few lengths, for
-        each of which JAX compiles the model once.
-
-        Args:
-            features: of at least one example.
-            outputs: names of outputs of the model.
-            batch_size: examples that are computed at a time, at most.
-            max_seq_length: length of the longest batches, by default `max_position_embeddings`.
+        each of which JAX compiles the model once. The longest is `max_seq_length`, by default
+        `max_position_embeddings`. There must be an example.
 
         Returns:
             The outputs by name, `[examples, ...]`. Where their other axes differ from batch to
             batch, they are padded with `albert_tf.training.loop.OUTPUT_PADDING`.
-
-        Raises:
-            InputError: If an output is NaN.
         """
         check_whole_number("batch_size", batch_size, 1)
         length = max_seq_length or self.model.config.max_position_embeddings

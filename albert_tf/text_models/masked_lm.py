@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,6 +114,21 @@ class MaskedLM(TextModel):
         ]
         answers = [rows if len(rows) > 1 else rows[0] for rows in filled]
         return answers[0] if isinstance(texts, str) else answers
+
+    def _predict_rows(
+        self, columns: Mapping[str, list], batch_size: int, top_k: int, targets: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Fill the masks in rows of texts, for albert-predict."""
+        results = []
+        for answer in self.fill_mask(columns["text"], top_k, targets or None, batch_size):
+            masks = answer if isinstance(answer[0], list) else [answer]
+            candidates = [
+                [{"text": each.text, "probability": each.probability} for each in mask]
+                for mask in masks
+            ]
+            best = [mask[0].text for mask in masks]
+            results.append({"prediction": best, "candidates": candidates})
+        return results
 
     def score(self, texts: str | Sequence[str], batch_size: int = 32) -> np.ndarray:
         """Compute the pseudo-log-likelihood of texts (arXiv 1910.14659).

@@ -25,9 +25,15 @@ from albert_tf.interop.file_names import SAVED_MODEL
 from albert_tf.interop.presets import Preset
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
-from albert_tf.text_models.fit_arguments import SEED, Epochs, FitArguments, StopAfter
+from albert_tf.text_models.fitting import (
+    SEED,
+    FitArguments,
+    StopAfter,
+    epochs_of,
+    evaluation_batches,
+    training_batches,
+)
 from albert_tf.text_models.inputs import check_any
-from albert_tf.text_models.keras_data import keras_data
 from albert_tf.training.initial_weights import origin_file
 
 logger = logging.getLogger(__name__)
@@ -85,13 +91,7 @@ class TaskModel(TextModel, Generic[Task]):
     ) -> FineTuningOptions:
         """Return the options of the command: as given, else as recorded next to the weights.
 
-        Args:
-            preset: the weights.
-            settings: given by the user, who may give those in the attribute `settings`.
-            **fixed: given by the class.
-
-        Raises:
-            InputError: If one of them is unknown or invalid.
+        Users may give those in the attribute `settings`; the class gives `fixed`.
         """
         if unknown := set(settings).difference(cls.settings):
             raise InputError(f"`{min(unknown)}`: must be one of {', '.join(cls.settings)}")
@@ -198,18 +198,8 @@ class TaskModel(TextModel, Generic[Task]):
         """Train the model with Keras' `fit`, on the batches of the command, in their order.
 
         Every call is a run of its own: it starts with the current weights, a new optimizer and a
-        new schedule.
-
-        Args:
-            examples: labeled.
-            validation: labeled examples to evaluate after every epoch; None for none.
-            arguments: see `FitArguments`.
-
-        Returns:
-            Keras' history.
-
-        Raises:
-            InputError: If there is no example, or an argument is invalid.
+        new schedule. `validation` is evaluated after every epoch; `arguments` are those of
+        `FitArguments`.
         """
         given = FitArguments.checked(arguments)
         if given.warmup_proportion is None and isinstance(given.optimizer, str):
@@ -218,26 +208,22 @@ class TaskModel(TextModel, Generic[Task]):
         train_set = self._set("train", examples)
         train = train_set.features
         options = given.options(task.options, task.epoch_size(train_set))
-        length, size, steps = (
-            options.max_seq_length,
-            options.train_batch_size,
-            options.num_train_steps,
-        )
-        data = keras_data()
+        length, size = options.max_seq_length, options.train_batch_size
         validation_data = None
         if validation:
             held_out = self._set("train", validation).features
             held_out.arrays.pop("example_weights", None)  # of training
-            validation_data = data.evaluation(held_out, length, size)
-        epochs = Epochs.divide(steps, math.ceil(len(train) / size), given.passes)
+            validation_data = evaluation_batches(held_out, length, size)
+        steps = options.num_train_steps
+        epochs, steps_per_epoch = epochs_of(steps, math.ceil(len(train) / size), given.passes)
         model = self._trained_model
         model.encoder.seed_generator.state.assign([given.seed, 0])
         optimizer = given.create_optimizer(options, model.encoder.config)
         model.compile(optimizer=optimizer, metrics=self._metrics())
         history = model.fit(
-            data.training(train, length, size, given.seed),
-            epochs=epochs.number,
-            steps_per_epoch=epochs.steps,
+            training_batches(train, length, size, given.seed),
+            epochs=epochs,
+            steps_per_epoch=steps_per_epoch,
             validation_data=validation_data,
             callbacks=[*given.callbacks, StopAfter(steps)],
             verbose=given.verbose,
@@ -247,25 +233,30 @@ class TaskModel(TextModel, Generic[Task]):
         return history
 
     @staticmethod
-    def _validation(
-        data: Any, names: Sequence[str], examples: Callable[..., list[Any]]
-    ) -> list[Any] | None:
-        """Return the examples of the argument `validation_data` of `fit`.
+    def _given(
+        examples: Callable[..., list[Any]],
+        columns: Mapping[str, Any],
+        validation_data: Any,
+        arguments: Mapping[str, Any],
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return the examples to train on, and those of `validation_data`, if there is any.
 
         Args:
-            data: as given; None for none.
-            names: of its items, arguments of `fit`.
-            examples: makes examples of them.
-
-        Raises:
-            InputError: If the data is invalid.
+            examples: makes examples of columns.
+            columns: arguments of `fit`, by name.
+            validation_data: a tuple of the same; None for none.
+            arguments: the others, which are checked first.
         """
-        if data is None:
-            return None
-        if not isinstance(data, tuple | list) or len(data) != len(names):
-            raise InputError(f"`validation_data`: must be a tuple ({', '.join(names)})")
-        with arguments_renamed(**dict.fromkeys(names, "validation_data")):
-            return examples(*data)
+        FitArguments.checked(arguments)
+        found = examples(*columns.values())
+        if not found:
+            raise InputError(f"`{next(iter(columns))}`: at least one is required to train on")
+        if validation_data is None:
+            return found, None
+        if not isinstance(validation_data, tuple | list) or len(validation_data) != len(columns):
+            raise InputError(f"`validation_data`: must be a tuple ({', '.join(columns)})")
+        with arguments_renamed(**dict.fromkeys(columns, "validation_data")):
+            return found, examples(*validation_data)
 
     def _metrics(self) -> Any:
         """Return what `fit` reports besides the loss, as of `keras.Model.compile`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.classification.clue.tasks import CLUE
-from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.clue import CLUE
+from albert_tf.tasks.classification.glue import GLUE
 from tests.conftest import ROOT
 from tests.docs.commands import commands_of_recipe, options_of
 

@@ -216,10 +216,9 @@ def test_bad_input_is_named(options, tmp_path):
 
 
 def test_epochs_and_proportions_become_steps(options):
-    base = dataclasses.replace(options, train_step=0, num_train_epochs=2.5, dropout_prob=0.3)
+    base = dataclasses.replace(options, train_step=0, num_train_epochs=2.5)
     resolved = base.resolved(100)
     assert (resolved.train_step, resolved.warmup_step) == (31, 3)
     given = dataclasses.replace(base, train_step=7, warmup_step=0).resolved(100)
     assert (given.train_step, given.warmup_step) == (7, 0)
-    assert base.with_defaults().classifier_dropout == 0.3
     assert base.resolved(1).train_step == 1

@@ -27,10 +27,10 @@ from albert_tf.tasks.multiple_choice import task as multiple_choice
 from albert_tf.tasks.multiple_choice.export import filled
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.question import BLANK, RACE_BLANK, ChoiceQuestion, fill
-from albert_tf.tasks.question_answering.answers import predict_answers
 from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
 from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.readers import SquadQuestion
+from albert_tf.tasks.question_answering.spans import predict_answers
 from albert_tf.tasks.question_answering.windows import make_windows
 from albert_tf.tokenizers import Tokenizer, packing
 from tests.conftest import slow
@@ -192,9 +192,7 @@ def test_choices_are_those_of_the_program(trained):
     choices = [[text.strip() or "x" for text in texts(4, 4, seed)] for seed in range(12)]
     choices = [row[: 2 + number % 3] for number, row in enumerate(choices)]
     questions = [
-        ChoiceQuestion(
-            *("", "", "", context, text), tuple(row), tuple(fill(text, c, BLANK) for c in row), 0
-        )
+        ChoiceQuestion("", "", "", context, text, tuple(row), 0)
         for context, text, row in zip(contexts, asked, choices, strict=True)
     ]
     features = multiple_choice.featurize(questions, given.tokenizer, length, most)

@@ -46,7 +46,7 @@ from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
-from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.glue import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.task import SavedTarget

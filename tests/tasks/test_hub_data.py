@@ -13,7 +13,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.glue import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset

@@ -7,7 +7,7 @@ import pytest
 
 import albert_tf
 from albert_tf.text_models import task_model
-from albert_tf.text_models.fit_arguments import Epochs, FitArguments
+from albert_tf.text_models.fitting import FitArguments, epochs_of
 from albert_tf.text_models.inputs import as_texts, as_texts_or_pairs
 from tests.support.kinds_of_tasks import write_weights
 
@@ -131,7 +131,7 @@ def test_no_texts(classifier):
     ],
 )
 def test_epochs(steps, steps_per_pass, epochs, expected):
-    assert Epochs.divide(steps, steps_per_pass, epochs) == expected
+    assert epochs_of(steps, steps_per_pass, epochs) == expected
 
 
 def test_labels_are_returned_as_given(classifier, weights):

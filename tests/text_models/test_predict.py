@@ -21,8 +21,6 @@ from albert_tf.prediction.files import WRITERS, row_writer
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.prediction.rows import columns_of, read_chunks
 from albert_tf.prediction.tasks import PREDICTION_TASKS
-from albert_tf.tasks.classification import predict as classification
-from albert_tf.tasks.multiple_choice import predict as multiple_choice
 from tests.support.models import write_trained
 
 TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]
@@ -174,7 +172,7 @@ class FakeExport:
 def test_an_export_reads_what_its_model_was_trained_on():
     def predicted(pairs: bool | None, *names: str) -> list[dict]:
         columns = {name: ["a", "bc"] for name in names}
-        return classification.predict_exported(FakeExport(pairs=pairs), columns)
+        return albert_tf.TextClassifier._predict_exported(FakeExport(pairs=pairs), columns)
 
     for pairs, names in [(None, ["text"]), (None, ["text", "text_pair"]), (False, ["text"])]:
         assert len(predicted(pairs, *names)) == 2
@@ -187,7 +185,7 @@ def test_an_export_reads_what_its_model_was_trained_on():
 def test_choices_of_an_export_do_not_depend_on_other_questions():
     def predicted(*options: list[str], **settings) -> list[dict]:
         columns = {name: ["a"] * len(options) for name in ("question", "context")}
-        return multiple_choice.predict_exported(
+        return albert_tf.MultipleChoice._predict_exported(
             FakeExport(**settings), {**columns, "options": list(options)}
         )
 
@@ -268,9 +266,9 @@ def test_a_bad_line_of_standard_input_is_the_error_of_its_row(
     ]
 
 
-_PAIRS = (classification, {"pairs": True})
-_SINGLE = (classification, {"pairs": False})
-_CHOICES = (multiple_choice, {"task_name": "json"})
+_PAIRS = (albert_tf.TextClassifier, {"pairs": True})
+_SINGLE = (albert_tf.TextClassifier, {"pairs": False})
+_CHOICES = (albert_tf.MultipleChoice, {"task_name": "json"})
 
 
 def _choice(*options: str, **more: str) -> str:
@@ -296,9 +294,9 @@ def test_what_a_model_refuses_is_the_error_of_its_line(
     models, tmp_path, monkeypatch, export, lines, errors, ending
 ):
     if export:
-        module, settings = export
-        task = "choose" if module is multiple_choice else "classify"
-        predictor = functools.partial(module.predict_exported, FakeExport(**settings))
+        model, settings = export
+        task = "choose" if model is albert_tf.MultipleChoice else "classify"
+        predictor = functools.partial(model._predict_exported, FakeExport(**settings))
         monkeypatch.setattr(command, "_predictor", lambda options: (task, predictor))
     output = tmp_path / f"out{ending}"
     predict_stream(monkeypatch, tmp_path / "in", "\n".join(lines).encode(),

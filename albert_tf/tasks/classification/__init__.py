@@ -1,11 +1,11 @@
-"""Classification of texts and pairs of texts: one label, several labels, or a number."""
+"""Fine-tunes ALBERT to classify texts or pairs of texts: one label, several labels, or a number."""
 
 from typing import TYPE_CHECKING
 
 from albert_tf.task_kinds import Head, TaskKind
 
 if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
-    from albert_tf.tasks.classification import export, options, predict, task, text_model
+    from albert_tf.tasks.classification import export, options, task, text_model
 
 
 def _check_data(options):
@@ -37,8 +37,14 @@ KIND = TaskKind(
     predict_task="classify",
     inputs={"text": str, "text_pair": str},
     optional_inputs=("text_pair",),
-    predict=lambda: predict,
     export=lambda: export.ClassificationExport,
     export_folder="classifier",
     problem_types={"multi_label": "multi_label_classification", "regression": "regression"},
 )
+
+
+def main() -> None:
+    """Run the command."""
+    from albert_tf.finetuning.command import fine_tuning_command
+
+    fine_tuning_command(KIND)()

@@ -1,7 +1,7 @@
 """Data sets of text classification: where their rows are, and what the labels mean.
 
-The data sets of GLUE and CLUE are rows of tables in `classification.glue.tasks` and
-`classification.clue.tasks`, with all files that they are published as; `located` finds those of a
+The data sets of GLUE and CLUE are rows of tables in `classification.glue` and
+`classification.clue`, with all files that they are published as; `located` finds those of a
 folder. `classification.tables` describes the user's own files.
 """
 

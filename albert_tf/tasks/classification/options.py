@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from albert_tf import original_flags
 from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_options import inherited_option
 from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option, seed_option
@@ -66,23 +67,12 @@ class ClassificationOptions(TaughtOptions):
 
     settings_file: ClassVar[str] = KIND.settings_file
     original = original_flags.CLASSIFIER
-    inherited: ClassVar[Mapping[str, Any]] = {
-        "task_name": "table",
-        **ClassificationSettings.defaults("long_texts"),
-        "header": True,
-        "text_column": None,
-        "text_pair_column": None,
-        "label_column": None,
-        "label_separator": ",",
-        "regression": False,
-        "multi_label": False,
-    }
     lengths: ClassVar[tuple[str, ...]] = ("max_seq_length", "long_texts")
 
-    task_name: str = option(
-        None,
+    task_name: str = inherited_option(
+        "table",
         "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, or table for "
-        "your own files; by default that of the model in --output_dir, else table.",
+        "your own files",
         group="Data",
         common=True,
     )
@@ -118,51 +108,27 @@ class ClassificationOptions(TaughtOptions):
     class_files: tuple[str, ...] = option(
         (), "Instead of --train_file: one file per label, named after it; comma-separated."
     )
-    header: bool = option(
-        None,
-        "Whether the first line of the tables names the columns; by default as when the model in "
-        "--output_dir was trained, else true.",
+    header: bool = inherited_option(True, "Whether the first line of the tables names the columns")
+    text_column: str | None = inherited_option(
+        None, "Column of the text: text, or 1 with --noheader, if not given", common=True
     )
-    text_column: str | None = option(
-        None,
-        "Column of the text; by default as when the model in --output_dir was trained, else text, "
-        "or 1 with --noheader.",
-        common=True,
+    text_pair_column: str | None = inherited_option(
+        None, "Column of the second text, for pairs of texts", common=True
     )
-    text_pair_column: str | None = option(
-        None,
-        "Column of the second text, for pairs of texts; by default as when the model in "
-        "--output_dir was trained.",
-        common=True,
-    )
-    label_column: str | None = option(
-        None,
-        "Column of the label; by default as when the model in --output_dir was trained, else "
-        "label, or 2 with --noheader.",
-        common=True,
+    label_column: str | None = inherited_option(
+        None, "Column of the label: label, or 2 with --noheader, if not given", common=True
     )
     id_column: str | None = option(None, "Column that identifies rows in predictions.")
-    regression: bool = option(
-        None,
-        "Whether the labels are numbers to predict; by default as when the model in --output_dir "
-        "was trained.",
+    regression: bool = inherited_option(False, "Whether the labels are numbers to predict")
+    multi_label: bool = inherited_option(False, "Whether a row may have several labels, or none")
+    label_separator: str = inherited_option(
+        ",", "With --multi_label: separates the labels of a row"
     )
-    multi_label: bool = option(
-        None,
-        "Whether a row may have several labels, or none; by default as when the model in "
-        "--output_dir was trained.",
-    )
-    label_separator: str = option(
-        None,
-        "With --multi_label: separates the labels of a row; by default as when the model in "
-        "--output_dir was trained, else a comma.",
-    )
-    long_texts: str = option(
-        None,
+    long_texts: str = inherited_option(
+        ClassificationSettings.long_texts,
         "How texts longer than --max_seq_length are read: head keeps their beginning; head_tail "
         "the first quarter of the length from the beginning, the rest from the end; windows reads "
-        "parts that overlap by half and takes the mean of their logits, windows_max the maximum. "
-        "By default as when the model in --output_dir was trained, else head.",
+        "parts that overlap by half and takes the mean of their logits, windows_max the maximum",
         choices=get_args(LongTexts),
     )
     class_weights: str | None = option(

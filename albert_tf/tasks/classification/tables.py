@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.clue.tasks import CLUE
+from albert_tf.tasks.classification.clue import CLUE
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -17,7 +17,7 @@ from albert_tf.tasks.classification.datasets import (
     RowSet,
     TableFile,
 )
-from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.glue import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, check_long_texts
 
 if TYPE_CHECKING:
@@ -28,18 +28,9 @@ PUBLISHED = GLUE | CLUE
 _OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
 
 _TABLE_OPTIONS = (
-    "train_file",
-    "eval_file",
-    "predict_file",
-    "class_files",
-    "text_column",
-    "text_pair_column",
-    "label_column",
-    "id_column",
-    "regression",
-    "multi_label",
-    "test_size",
-    "folds",
+    *("train_file", "eval_file", "predict_file", "class_files"),
+    *("text_column", "text_pair_column", "label_column", "id_column"),
+    *("regression", "multi_label", "test_size", "folds"),
 )
 
 
@@ -73,31 +64,51 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
+# What is predicted -> its metrics.
+_METRICS = {
+    "classification": ("accuracy", "macro_f1"),
+    "regression": ("pearson", "spearman", "mse"),
+    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
+}
+
+
 def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
     """Return the data set of `task_name`=table.
 
     Raises:
         InputError: If options exclude each other.
     """
-    target, metrics = _target(options)
-    columns = _columns(options)
-    header = () if options.header is False else None
-    sets: dict[str, tuple[RowSet, ...]] = {}
-    for split, path in (
-        ("train", options.train_file),
-        ("eval", options.eval_file),
-        ("predict", None if options.streams else options.predict_file),
-    ):
-        sets[split] = (RowSet((TableFile(path, columns, header),)),) if path else ()
+    for first, second in (("regression", "multi_label"), ("test_size", "eval_file")):
+        if getattr(options, first) and getattr(options, second):
+            raise InputError(f"`{first}` and `{second}` exclude each other")
+    if options.multi_label and options.label_separator == "":
+        raise InputError("`label_separator`: must not be empty")
+    columns, header = _columns(options), () if options.header is False else None
+    sets: dict[str, tuple[RowSet, ...]] = {
+        split: (RowSet((TableFile(path, columns, header),)),) if path else ()
+        for split, path in (
+            ("train", options.train_file),
+            ("eval", options.eval_file),
+            ("predict", None if options.streams else options.predict_file),
+        )
+    }
+    # How the trained folder reads other rows.
+    record = {
+        "header": options.header is not False,
+        "text_column": columns.text,
+        "text_pair_column": columns.pair,
+        "label_column": columns.label,
+    }
     if options.class_files:
         sets["train"] = (RowSet(_class_files(options)),)
-    if options.test_size and options.eval_file:
-        raise InputError("`test_size` and `eval_file` exclude each other")
+        record = {"header": False, "text_column": "1"}
+    kinds = (kind for kind in ("regression", "multi_label") if getattr(options, kind))
+    target = next(kinds, "classification")
     return ClassificationDataset(
         name="table",
         sets=sets,
         pairs=columns.pair is not None,
-        metrics=metrics,
+        metrics=_METRICS[target],
         target=target,
         label_separator=options.label_separator or ",",
         missing={
@@ -109,32 +120,8 @@ def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
         held_out=options.test_size,
         held_out_seed=options.test_seed,
         folds=options.folds or 0,
-        record=_record(options, columns),
+        record=record,
     )
-
-
-def _record(options: ClassificationOptions, columns: Columns) -> dict[str, Any]:
-    """Return how the rows are read; `class_files` have their texts in the first column."""
-    if options.class_files:
-        return {"header": False, "text_column": "1"}
-    return {
-        "header": options.header is not False,
-        "text_column": columns.text,
-        "text_pair_column": columns.pair,
-        "label_column": columns.label,
-    }
-
-
-def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
-    if options.regression and options.multi_label:
-        raise InputError("`regression` and `multi_label` exclude each other")
-    if options.multi_label and options.label_separator == "":
-        raise InputError("`label_separator`: must not be empty")
-    if options.regression:
-        return "regression", ("pearson", "spearman", "mse")
-    if options.multi_label:
-        return "multi_label", ("micro_f1", "macro_f1", "exact_match")
-    return "classification", ("accuracy", "macro_f1")
 
 
 def _columns(options: ClassificationOptions) -> Columns:
@@ -206,12 +193,8 @@ def hold_out(
         )
     from sklearn.model_selection import train_test_split  # slow to load, and rarely needed
 
-    _, held_out = train_test_split(
-        labeled,
-        test_size=count,
-        random_state=dataset.held_out_seed,
-        stratify=stratify,
-    )
+    seed = dataset.held_out_seed
+    _, held_out = train_test_split(labeled, test_size=count, random_state=seed, stratify=stratify)
     train = np.setdiff1d(np.arange(len(examples)), held_out)
     return [examples[row] for row in train], [examples[row] for row in sorted(held_out)]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,15 +14,148 @@ from keras import ops
 from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
+from albert_tf.finetuning.metrics import intervals_of, score
+from albert_tf.finetuning.task import ExampleSet, mean_log_odds, mean_log_probabilities
 from albert_tf.modeling.losses import (
     NO_LABEL,
     ClassificationObjective,
     MultiLabelObjective,
+    Objective,
     RegressionObjective,
 )
-from albert_tf.tasks.classification.datasets import Example, normalized_label, whole_number
-from albert_tf.tasks.classification.target import Target
+from albert_tf.report.intervals import Interval, bootstrap_mean
+from albert_tf.report.sections import Section
+from albert_tf.tasks.classification.datasets import (
+    ClassificationDataset,
+    Example,
+    normalized_label,
+    whole_number,
+)
+
+
+class Target(abc.ABC):
+    """Translates labels of a table to numbers for the model, and model outputs to labels.
+
+    Created from the training rows by `learn`, or from what a trained folder records about it.
+
+    Args:
+        dataset: whose labels they are.
+        labels: the labels in the order of their ids; () for numbers.
+        spread: standard deviation of the training labels, if these are numbers.
+
+    Attributes:
+        kind: its key in `TARGETS`.
+        objective: what training minimises.
+        feature: name of the labels among the features.
+        outputs: number of outputs of the model.
+        accuracy: what `fit` reports besides the loss; None for nothing.
+    """
+
+    kind: str
+    objective: Objective
+    feature: str
+    accuracy: Callable[..., keras.metrics.Metric] | None = None
+
+    def __init__(
+        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
+    ):
+        self.dataset = dataset
+        self.labels = labels
+        self.spread = spread
+        self.outputs = len(labels)
+
+    @classmethod
+    @abc.abstractmethod
+    def learn(cls, dataset: ClassificationDataset, examples: Sequence[Example]) -> Target:
+        """Create the target from the training rows.
+
+        Raises:
+            InputError: If a label is invalid, or there is only one.
+        """
+
+    @abc.abstractmethod
+    def encode(self, examples: Sequence[Example]) -> np.ndarray:
+        """Return the labels as `features[self.feature]`.
+
+        Raises:
+            InputError: If a label is invalid; the message names file and line.
+        """
+
+    def probabilities(self, examples: Sequence[Example]) -> np.ndarray | None:
+        """Return the probabilities of labels to train on, float32 `[examples, labels]`.
+
+        None if every label is certain. Raises InputError as `encode` does.
+        """
+        return None
+
+    @abc.abstractmethod
+    def values(self, logits: np.ndarray) -> np.ndarray:
+        """`[examples, ...]` probabilities, or numbers, as in `test_results.tsv`."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def graph_outputs(logits: Any) -> dict[str, Any]:
+        """Return what an export makes of a tensor `[batch, outputs]`, by name; `label` is an id."""
+
+    @abc.abstractmethod
+    def answers(self, logits: np.ndarray) -> list[Any]:
+        """Return the label of every example: a text, a number, or a list of texts."""
+
+    def decode(self, logits: np.ndarray) -> list[str]:
+        """Return the label of every example, as text."""
+        return self.answers(logits)
+
+    def submitted(self, logits: np.ndarray) -> list[str]:
+        """Return the label of every example, as the GLUE server expects it."""
+        return self.decode(logits)
+
+    @abc.abstractmethod
+    def average(self, logits: Sequence[np.ndarray]) -> np.ndarray:
+        """Logits whose `values` are the mean of those of several models."""
+
+    @abc.abstractmethod
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        """Return the predictions that metrics compare with the truth."""
+
+    @abc.abstractmethod
+    def losses(self, truth: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """float64 `[examples, ...]`, of which `eval_loss` is the mean."""
+
+    @abc.abstractmethod
+    def baseline(self, truth: np.ndarray) -> tuple[str, np.ndarray]:
+        """Return the baseline's answer, and its logits for every example."""
+
+    def collapse(self, logits: np.ndarray) -> str | None:
+        """Describe predictions that are all the same; None if they are not."""
+        predicted = self.decode(logits)
+        return f"every prediction is {predicted[0]!r}" if len(set(predicted)) == 1 else None
+
+    def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
+        """Return the data set's metrics and `eval_loss`; `truth` as from `encode`."""
+        predicted = self.predicted(logits)
+        scores = score(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
+        return {**scores, "eval_loss": float(np.mean(self.losses(truth, logits)))}
+
+    @abc.abstractmethod
+    def report_sections(
+        self, examples: ExampleSet, truth: np.ndarray | None, logits: np.ndarray, suffix: str
+    ) -> list[Section]:
+        """Return what a report shows about a set of examples.
+
+        Args:
+            examples: the set.
+            truth: as from `encode`; None if the labels are unknown.
+            logits: `[examples, outputs]`.
+            suffix: of the names of the set's results.
+        """
+
+    def intervals(self, truth: np.ndarray, logits: np.ndarray, suffix: str) -> dict[str, Interval]:
+        """Return the confidence intervals of the results of a set."""
+        predicted = self.predicted(logits)
+        intervals = intervals_of(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
+        losses = self.losses(truth, logits).reshape(len(truth), -1).mean(axis=-1)
+        intervals["eval_loss"] = bootstrap_mean(losses)
+        return {f"{name}{suffix}": interval for name, interval in intervals.items()}
 
 
 class OneLabel(Target):
@@ -33,9 +168,8 @@ class OneLabel(Target):
 
     @classmethod
     def learn(cls, dataset, examples):
-        labels = dataset.labels or _in_order({n for each in examples for n in each.probabilities})
-        if not labels:
-            raise InputError(f"{_file_of(examples)}: no row has a label")
+        found = (each.probabilities for each in examples)
+        labels = dataset.labels or _in_order(examples, found)
         if len(labels) < 2:
             raise _only_one(examples, repr(labels[0]))
         return cls(dataset, labels)
@@ -85,14 +219,19 @@ class OneLabel(Target):
         probabilities = self.values(logits)[np.arange(len(truth)), truth]
         return -np.log(probabilities.clip(smallest, 1 - smallest))
 
-    def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
-        values = self.values(logits)
-        lengths, unit = lengths
-        return report.class_sections(texts, self.labels, truth, values, lengths, intervals, unit)
+    def report_sections(self, examples, truth, logits, suffix):
+        from albert_tf.tasks.classification import report
 
-    def _unlabeled_sections(self, report, logits):
-        assigned = np.eye(self.outputs)[self.predicted(logits)]
-        return report.label_sections(self.labels, assigned, self.values(logits))
+        values = self.values(logits)
+        if truth is None:
+            assigned = np.eye(self.outputs)[self.predicted(logits)]
+            return report.label_sections(self.labels, assigned, values)
+        features, unit = examples.features, "tokens"
+        lengths = features.example_lengths
+        if features.texts_split:
+            lengths, unit = features.windows_per_text, "windows"
+        intervals, texts = self.intervals(truth, logits, suffix), _texts(examples)
+        return report.class_sections(texts, self.labels, truth, values, lengths, intervals, unit)
 
 
 class Number(Target):
@@ -146,11 +285,14 @@ class Number(Target):
     def losses(self, truth, logits):
         return (self.predicted(logits) - truth) ** 2
 
-    def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
-        return report.number_sections(texts, truth, self.predicted(logits), intervals)
+    def report_sections(self, examples, truth, logits, suffix):
+        from albert_tf.tasks.classification import report
 
-    def _unlabeled_sections(self, report, logits):
-        return report.quantile_sections(self.predicted(logits))
+        values = self.predicted(logits)
+        if truth is None:
+            return report.quantile_sections(values)
+        intervals = self.intervals(truth, logits, suffix)
+        return report.number_sections(_texts(examples), truth, values, intervals)
 
     def collapse(self, logits):
         values = self.predicted(logits)
@@ -169,16 +311,8 @@ class SeveralLabels(Target):
 
     @classmethod
     def learn(cls, dataset, examples):
-        labels = _in_order(
-            {
-                label
-                for example in examples
-                for label in example.several_labels(dataset.label_separator)
-            }
-        )
-        if not labels:
-            raise InputError(f"{_file_of(examples)}: no row has a label")
-        return cls(dataset, labels)
+        found = (each.several_labels(dataset.label_separator) for each in examples)
+        return cls(dataset, _in_order(examples, found))
 
     def encode(self, examples):
         ids = _ids_of(self.labels)
@@ -217,29 +351,35 @@ class SeveralLabels(Target):
         wide = logits.astype(np.float64)
         return np.logaddexp(0, wide) - truth * wide
 
-    def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
-        return report.label_set_sections(texts, self.labels, truth, self.values(logits), intervals)
+    def report_sections(self, examples, truth, logits, suffix):
+        from albert_tf.tasks.classification import report
 
-    def _unlabeled_sections(self, report, logits):
-        return report.label_sections(self.labels, self.predicted(logits), self.values(logits))
+        values = self.values(logits)
+        if truth is None:
+            return report.label_sections(self.labels, self.predicted(logits), values)
+        intervals = self.intervals(truth, logits, suffix)
+        return report.label_set_sections(_texts(examples), self.labels, truth, values, intervals)
 
 
 TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Number, SeveralLabels)}
 
 
-def _in_order(labels: set[str]) -> tuple[str, ...]:
+def _texts(examples: ExampleSet) -> list[str]:
+    return ["\n".join(filter(None, (each.text, each.text_pair))) for each in examples.examples]
+
+
+def _in_order(examples: Sequence[Example], found: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the labels that are found in examples, sorted, as numbers if all are."""
+    labels = {label for each in found for label in each}
+    if not labels:
+        raise InputError(f"{examples[0].location.rsplit(':', 1)[0]}: no row has a label")
     numbers = all(label.isdecimal() for label in labels)
     return tuple(sorted(labels, key=lambda label: (int(label) if numbers else 0, label)))
 
 
-def _file_of(examples: Sequence[Example]) -> str:
-    return examples[0].location.rsplit(":", 1)[0]
-
-
 def _only_one(examples: Sequence[Example], label: str) -> InputError:
-    return InputError(
-        f"{_file_of(examples)}: every row has the label {label}; at least two labels are required"
-    )
+    file = examples[0].location.rsplit(":", 1)[0]
+    return InputError(f"{file}: every row has the label {label}; at least two labels are required")
 
 
 def _ids_of(labels: Sequence[str]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,20 +20,19 @@ from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.interop.adjacent_files import read_labels
+from albert_tf.interop.adjacent_files import labels_text, read_labels
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
-from albert_tf.tasks.classification.class_weights import class_weights
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
     RowSet,
     whole_number,
 )
-from albert_tf.tasks.classification.encoding import combined, featurize
+from albert_tf.tasks.classification.encoding import class_weights, combined, featurize
 from albert_tf.tasks.classification.options import (
     TEXTS,
     ClassificationOptions,
@@ -40,8 +40,7 @@ from albert_tf.tasks.classification.options import (
 )
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, fold_rows, hold_out
-from albert_tf.tasks.classification.target import Target
-from albert_tf.tasks.classification.targets import TARGETS
+from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -291,13 +290,19 @@ class ClassificationTask(FineTuningTask):
         return f"{dataset.benchmark} {dataset.name}, {names}" if dataset.benchmark else names
 
     def adjacent_files(self) -> dict[str, str]:
-        return self.target.adjacent_files(
-            pairs=self.dataset.pairs,
-            max_seq_length=self.options.max_seq_length,
-            long_texts=self.options.long_texts,
-            label_separator=self.dataset.label_separator,
-            **self.dataset.record,
-        )
+        target, dataset = self.target, self.dataset
+        saved = {
+            "kind": target.kind,
+            "task_name": dataset.name,
+            "spread": target.spread,
+            "pairs": dataset.pairs,
+            "max_seq_length": self.options.max_seq_length,
+            "long_texts": self.options.long_texts,
+            "label_separator": dataset.label_separator,
+            **dataset.record,
+        }
+        labels = {LABELS_FILE: labels_text(target.labels)} if target.labels else {}
+        return {KIND.settings_file: json.dumps(saved) + "\n", **labels}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         truth = self._truth(examples)

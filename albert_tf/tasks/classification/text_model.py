@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -23,10 +23,9 @@ from albert_tf.tasks.classification.datasets import (
 )
 from albert_tf.tasks.classification.options import TEXTS, ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
-from albert_tf.tasks.classification.target import Target
-from albert_tf.tasks.classification.targets import TARGETS
+from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
-from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.fitting import SEED
 from albert_tf.text_models.inputs import (
     as_list,
     as_texts_or_pairs,
@@ -171,11 +170,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
         Raises:
             InputError: If an argument is invalid, or a label is none of the model's.
         """
-        FitArguments.checked(arguments)
-        examples = self._examples(texts, labels)
-        if not examples:
-            raise InputError("`texts`: at least one is required to train on")
-        held_out = self._validation(validation_data, ("texts", "labels"), self._examples)
+        columns = {"texts": texts, "labels": labels}
+        examples, held_out = self._given(self._examples, columns, validation_data, arguments)
         if not self._is_trained(self._preset):
             self._learn(examples)
         target = self._known_task().target
@@ -228,10 +224,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return list(map(value_of, answers))
 
     def predict_proba(self, texts: Any, batch_size: int = 32) -> np.ndarray:
-        """Predict the probability of every label.
-
-        Args:
-            texts, batch_size: as for `predict`.
+        """Predict the probability of every label; arguments as for `predict`.
 
         Returns:
             float32 `[texts, labels]`, in the order of `labels`. The probabilities of a text add up
@@ -245,12 +238,39 @@ class TextClassifier(TaskModel[ClassificationTask]):
             raise InputError(f"`name`={self._preset.name}: predicts numbers, not probabilities")
         return target.values(self._logits(texts, batch_size)).astype(np.float32)
 
-    def evaluate(self, texts: Any, labels: Any, batch_size: int = 32) -> dict[str, float]:
-        """Compare predictions with the truth.
+    def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
+        """Predict rows of texts, or of pairs of texts, for albert-predict."""
+        texts = columns["text"]
+        if "text_pair" in columns:
+            texts = list(zip(texts, columns["text_pair"], strict=True))
+        target = self._known_task().target
+        if target.kind == "regression":
+            return [{"prediction": n} for n in self.predict(texts, batch_size=batch_size)]
+        rows = self.predict_proba(texts, batch_size=batch_size)
+        return [_result(row, target.labels, target.kind == "multi_label") for row in rows]
 
-        Args:
-            texts, batch_size: as for `predict`.
-            labels: as for `fit`.
+    @staticmethod
+    def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+        """Predict the same by an export."""
+        pairs, trained_on_pairs = "text_pair" in columns, export.settings.get("pairs")
+        if trained_on_pairs not in (None, pairs):
+            raise InputError(
+                f"`texts`: the model reads {TEXTS[trained_on_pairs]}, not {TEXTS[pairs]}"
+            )
+        results: list[dict[str, Any]] = []
+        for outputs in export("pair" if pairs else "single", columns):
+            if "value" in outputs:
+                results += [{"prediction": value} for value in outputs["value"]]
+                continue
+            for probabilities, labels in zip(
+                outputs["probabilities"], outputs["labels"], strict=True
+            ):
+                names = [export.labels.get(n, n) for n in (each.decode() for each in labels)]
+                results.append(_result(probabilities, names, "chosen" in outputs))
+        return results
+
+    def evaluate(self, texts: Any, labels: Any, batch_size: int = 32) -> dict[str, float]:
+        """Compare predictions with the truth; arguments as for `fit` and `predict`.
 
         Returns:
             Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
@@ -303,6 +323,18 @@ class TextClassifier(TaskModel[ClassificationTask]):
         if len(set(texts)) < len(texts) or len(texts) < 1:
             raise InputError(f"`labels`={values}: must be distinct, and at least one")
         return texts
+
+
+def _result(
+    probabilities: Sequence[float], names: Sequence[str], multi_label: bool
+) -> dict[str, Any]:
+    labels = list(map(value_of, names))
+    if len(set(map(type, labels))) > 1:  # columns of Parquet files have one type
+        labels = list(names)
+    chosen: Any = labels[int(np.argmax(probabilities))]
+    if multi_label:
+        chosen = [label for label, p in zip(labels, probabilities, strict=True) if p >= 0.5]
+    return {"prediction": chosen, "probabilities": dict(zip(names, probabilities, strict=True))}
 
 
 def _plain(value: Any) -> Any:

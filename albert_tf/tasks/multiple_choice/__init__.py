@@ -1,11 +1,11 @@
-"""Multiple choice: the option that answers a question about a text (RACE, C3)."""
+"""Fine-tunes ALBERT to choose the option that answers a question about a text (RACE, C3)."""
 
 from typing import TYPE_CHECKING
 
 from albert_tf.task_kinds import Head, TaskKind
 
 if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
-    from albert_tf.tasks.multiple_choice import export, options, predict, task, text_model
+    from albert_tf.tasks.multiple_choice import export, options, task, text_model
 
 KIND = TaskKind(
     package=__name__,
@@ -24,7 +24,13 @@ KIND = TaskKind(
     text_model=lambda: text_model.MultipleChoice,
     predict_task="choose",
     inputs={"question": str, "context": str, "options": list},
-    predict=lambda: predict,
     export=lambda: export.MultipleChoiceExport,
     export_folder="choice",
 )
+
+
+def main() -> None:
+    """Run the command."""
+    from albert_tf.finetuning.command import fine_tuning_command
+
+    fine_tuning_command(KIND)()

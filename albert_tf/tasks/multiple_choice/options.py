@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.files import Positive
+from albert_tf.finetuning.finetuning_options import inherited_option
 from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option
@@ -50,16 +50,11 @@ class MultipleChoiceOptions(TaughtOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
     settings_file: ClassVar[str] = KIND.settings_file
-    inherited: ClassVar[Mapping[str, Any]] = {
-        "task_name": "race",
-        **MultipleChoiceSettings.defaults("max_qa_length"),
-    }
     lengths = ("max_seq_length", "max_qa_length")
 
-    task_name: str = option(
-        None,
-        "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines; by default "
-        "that of the model in --output_dir, else race.",
+    task_name: str = inherited_option(
+        "race",
+        "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines",
         group="Data",
         common=True,
     )
@@ -86,10 +81,9 @@ class MultipleChoiceOptions(TaughtOptions):
     )
     high_only: bool = option(False, "Only the high school questions of RACE.")
     middle_only: bool = option(False, "Only the middle school questions of RACE.")
-    max_qa_length: int = option(
-        None,
-        "Maximum tokens of question and choice together; truncated at the beginning. By default "
-        "that of the model in --output_dir, else 128.",
+    max_qa_length: int = inherited_option(
+        MultipleChoiceSettings.max_qa_length,
+        "Maximum tokens of question and choice together, which are truncated at the beginning",
     )
 
     do_train: bool = option(True, "Whether to train.")

@@ -27,8 +27,8 @@ class ChoiceQuestion(NamedTuple):
         context: text that the question is about; may be empty.
         question: may be empty, or contain blanks that the choices fill.
         choices: at least two.
-        candidates: question and choice as one text, per choice.
         answer: index of the correct choice; None if unknown.
+        blank: matches the blanks of the question.
     """
 
     location: str
@@ -37,24 +37,13 @@ class ChoiceQuestion(NamedTuple):
     context: str
     question: str
     choices: tuple[str, ...]
-    candidates: tuple[str, ...]
     answer: int | None
+    blank: re.Pattern[str] = BLANK
 
-    @classmethod
-    def filled(
-        cls,
-        location: str,
-        id: str,
-        group: str,
-        context: str,
-        question: str,
-        choices: tuple[str, ...],
-        answer: int | None,
-        blank: re.Pattern[str] = BLANK,
-    ) -> ChoiceQuestion:
-        """Return a question with its candidates; `blank` as for `fill`."""
-        candidates = tuple(fill(question, choice, blank) for choice in choices)
-        return cls(location, id, group, context, question, choices, candidates, answer)
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Question and choice as one text, per choice."""
+        return tuple(fill(self.question, choice, self.blank) for choice in self.choices)
 
 
 def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:

@@ -1,6 +1,9 @@
 """Reads multiple-choice questions: RACE, C3 and JSON lines.
 
 RACE is read as published, a file per article, or as the Hugging Face Hub has it, in Parquet files.
+C3 (arXiv 1904.09679) is read as CLUE or its authors publish it. A file is a list of `[sentences,
+questions, id]`; questions on dialogues and on mixed texts are in files of their own, except in the
+test sets of CLUE.
 """
 
 from __future__ import annotations
@@ -9,13 +12,22 @@ import dataclasses
 import glob
 import itertools
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from albert_tf.errors import InputError
-from albert_tf.files import converted, matches, parquet_rows, parse_json, read_lines, shown
+from albert_tf.files import (
+    converted,
+    exists,
+    matches,
+    parquet_rows,
+    parse_json,
+    read_json,
+    read_lines,
+    shown,
+)
 from albert_tf.hub.huggingface import local_folder
-from albert_tf.tasks.multiple_choice.c3 import GROUPS, read_c3
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import (
     LETTERS,
@@ -49,7 +61,8 @@ def read_questions(options: MultipleChoiceOptions, split: str) -> list[ChoiceQue
         raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(DATASETS)}")
     questions = list(DATASETS[name](options, split))
     if not questions:
-        raise InputError(f"{_source(options, split)}: contains no question")
+        source = _file(options, split) if options.reads_json else options.data_dir or HUB_RACE
+        raise InputError(f"{source}: contains no question")
     return questions
 
 
@@ -57,26 +70,16 @@ def _file(options: MultipleChoiceOptions, split: str) -> str | None:
     return getattr(options, options.files[split])
 
 
-def _source(options: MultipleChoiceOptions, split: str) -> str | None:
-    if options.reads_json:
-        return _file(options, split)
-    return options.data_dir or HUB_RACE
-
-
 def groups_of(options: MultipleChoiceOptions) -> Sequence[str]:
     """Return the groups of questions for which results are also reported."""
     if options.reads_json:
         return ()
-    return _levels(options) if options.reads_race else tuple(GROUPS.values())
+    return _levels(options) if options.reads_race else tuple(C3_GROUPS.values())
 
 
 def _levels(options: MultipleChoiceOptions) -> list[str]:
-    return [
-        level
-        for level in LEVELS
-        if not (options.high_only and level != "high")
-        and not (options.middle_only and level != "middle")
-    ]
+    chosen = {"high": options.high_only, "middle": options.middle_only}
+    return [level for level in LEVELS if chosen[level]] or list(LEVELS)
 
 
 def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
@@ -141,7 +144,7 @@ def _race_questions(
         # Published files contain a few empty options.
         choices = checked_choices(where, options, "options", empty=True)
         correct = None if answer is None else _letter(where, answer, choices)
-        yield ChoiceQuestion.filled(
+        yield ChoiceQuestion(
             location, name, level, entry.article, question, choices, correct, RACE_BLANK
         )
 
@@ -170,7 +173,7 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
         for number, (row, location, article) in enumerate(group, start=1):
             choices = checked_choices(location, row.options, "options", empty=True)
             answer, id = _letter(location, row.answer, choices), f"{name}-{number}"
-            yield ChoiceQuestion.filled(
+            yield ChoiceQuestion(
                 location, id, level, article, row.question, choices, answer, RACE_BLANK
             )
 
@@ -199,7 +202,87 @@ def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
             raise InputError(f"{location}: lacks 'answer'")
         answer = None if row.answer is None else answer_number(location, row.answer, choices)
         name = " ".join(str(number if row.id is None else row.id).split())
-        yield ChoiceQuestion.filled(location, name, "", row.context, row.question, choices, answer)
+        yield ChoiceQuestion(location, name, "", row.context, row.question, choices, answer)
+
+
+C3_GROUPS = {"d": "dialogue", "m": "mixed"}
+_C3_FOLDERS = ("c3", "c3_public", "C3")
+
+
+def _c3_files(form: str) -> dict[str, str]:
+    """Return file name -> group, for the two files of a split."""
+    return {form.format(letter): group for letter, group in C3_GROUPS.items()}
+
+
+# Split -> its possible layouts: file name -> group of the questions. The first that exists is read.
+_C3_LAYOUTS: dict[str, tuple[dict[str, str], ...]] = {
+    "train": (_c3_files("{}-train.json"), _c3_files("c3-{}-train.json")),
+    "eval": (_c3_files("{}-dev.json"), _c3_files("c3-{}-dev.json")),
+    "predict": (
+        {"test1.1.json": ""},
+        {"test1.0.json": ""},
+        {"test.json": ""},
+        _c3_files("c3-{}-test.json"),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _C3Question:
+    question: str
+    choice: list[str]
+    answer: str = ""
+
+
+def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
+    """Yield the questions of a split.
+
+    Args:
+        data_dir: folder of CLUE, which contains `c3`, or the folder of C3 itself.
+        split: "train", "eval" or "predict"; in the latter, answers may be missing.
+
+    Raises:
+        InputError: If a file is missing or invalid.
+    """
+    for path, group in _files_of_c3(data_dir, split).items():
+        prefix = f"{group[0]}-" if group else ""  # ids are unique within a group only
+        for number, document in enumerate(read_json(path, list[list[Any]])):
+            where = f"{path}: [{number}]"
+            if len(document) < 2:
+                raise InputError(f"{where}: must be a list of sentences, questions and an id")
+            context = "\n".join(converted(document[0], f"{where}[0]", list[str]))
+            name = document[2] if len(document) > 2 else number
+            entries = converted(document[1], f"{where}[1]", list[_C3Question])
+            for count, entry in enumerate(entries, start=1):
+                place, id = f"{where}[1][{count - 1}]", f"{prefix}{name}-{count}"
+                choices = checked_choices(place, entry.choice, "choice")
+                # Of two equal choices the first counts, as in the predictions.
+                answer = choices.index(entry.answer) if entry.answer in choices else None
+                if answer is None and split != "predict":
+                    raise InputError(
+                        f"{place}: answer {shown(entry.answer)} is none of the choices, "
+                        f"{shown(entry.choice)}"
+                    )
+                yield ChoiceQuestion(place, id, group, context, entry.question, choices, answer)
+
+
+def c3_submission(data_dir: str | None) -> str:
+    """Return what the CLUE server calls the predictions of the test set in a folder."""
+    (path, *_) = _files_of_c3(data_dir, "predict")
+    return f"c3{'11' if path.endswith('test1.1.json') else '10'}_predict.json"
+
+
+def _files_of_c3(data_dir: str | None, split: str) -> dict[str, str]:
+    if data_dir is None:
+        raise InputError("`data_dir`: `task_name`=c3 needs the folder of CLUE or of C3")
+    places = [*(os.path.join(data_dir, folder) for folder in _C3_FOLDERS), data_dir]
+    for layout in _C3_LAYOUTS[split]:
+        for place in places:
+            files = {os.path.join(place, name): group for name, group in layout.items()}
+            if all(map(exists, files)):
+                return files
+    expected = " or ".join(" and ".join(layout) for layout in _C3_LAYOUTS[split])
+    raise InputError(f"`data_dir`={data_dir}: neither it nor {places[0]} contains {expected}")
 
 
 DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuestion]]] = {

@@ -28,10 +28,14 @@ from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, NO_LABEL, MultipleChoiceObjective
 from albert_tf.report.sections import Section
-from albert_tf.tasks.multiple_choice.c3 import submission_file
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
-from albert_tf.tasks.multiple_choice.readers import FOLDERS, groups_of, read_questions
+from albert_tf.tasks.multiple_choice.readers import (
+    FOLDERS,
+    c3_submission,
+    groups_of,
+    read_questions,
+)
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -241,7 +245,7 @@ class MultipleChoiceTask(FineTuningTask):
             chosen = enumerate(values.argmax(axis=-1).tolist())
             objects = (json.dumps({"id": row, "label": choice}) for row, choice in chosen)
             content = "".join(f"{each}\n" for each in objects)
-            self.write_submission(folder, submission_file(self.options.data_dir), content)
+            self.write_submission(folder, c3_submission(self.options.data_dir), content)
         if all(question.answer is not None for question in examples.examples):
             self.write_scores(folder, _scores(examples, outputs))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.tasks.multiple_choice import KIND
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
@@ -20,7 +20,6 @@ from albert_tf.tasks.multiple_choice.question import (
 )
 from albert_tf.tasks.multiple_choice.readers import answer_number
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, probabilities
-from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
 from albert_tf.text_models.task_model import TaskModel
 
@@ -33,7 +32,8 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
 
     Wherever a method takes `questions`, `contexts` and `options`, it takes sequences of the same
     length: texts, texts, and lists of 2 to 26 texts. A question may contain blanks (`_`), which the
-    options fill; question or context may be empty.
+    options fill; question or context may be empty. Methods raise `InputError` if an argument is
+    invalid.
 
     Weights without its head get a new one. `from_preset` also takes its `seed`, and options of
     run_race.py: `max_seq_length`, `max_qa_length`, `albert_dropout`, `classifier_dropout`.
@@ -57,12 +57,10 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     warmup_proportion = 1 / 12
 
     @classmethod
-    def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
+    def _options_of(cls, preset, settings, **fixed):
         recorded = exists(os.path.join(preset.folder, KIND.settings_file)) and cls._has_head(preset)
-        options = cls._options_of(preset, settings, task_name=None if recorded else "json")
-        chooser = cls(preset, options, dtype, seed)
-        chooser._use_task(MultipleChoiceTask(chooser._options, chooser.tokenizer))
-        return chooser
+        name = None if recorded else "json"
+        return super()._options_of(preset, settings, task_name=name, **fixed)
 
     def predict(
         self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
@@ -75,9 +73,6 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
 
         Returns:
             The number of the chosen option, from 0, per question.
-
-        Raises:
-            InputError: If an argument is invalid.
         """
         found = self.predict_proba(questions, contexts, options, batch_size)
         return found.argmax(axis=-1).tolist() if len(found) else []
@@ -98,20 +93,36 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         outputs = self._outputs(encoded, batch_size)
         return probabilities(encoded, outputs).astype(np.float32)
 
+    def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
+        """Choose among the options of rows of questions, for albert-predict."""
+        question, context, options = (columns[n] for n in ("question", "context", "options"))
+        rows = self.predict_proba(question, context, options, batch_size)
+        return list(map(_result, rows, options))
+
+    @staticmethod
+    def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+        """Choose among the same by an export."""
+        asked = columns["options"]
+        reads_race = export.settings.get("task_name") == "race"
+        for number, options in enumerate(asked):
+            checked_choices(f"`options`[{number}]", options, "options", empty=reads_race)
+        # Questions with as many options at a time: for RACE, an empty one is an option too.
+        found: dict[int, Sequence[float]] = {}
+        for count in set(map(len, asked)):
+            rows = [row for row, options in enumerate(asked) if len(options) == count]
+            part = {name: [values[row] for row in rows] for name, values in columns.items()}
+            batches = export("serving_default", part)
+            probabilities = [each for outputs in batches for each in outputs["probabilities"]]
+            found |= zip(rows, probabilities, strict=True)
+        return [_result(found[row], options) for row, options in enumerate(asked)]
+
     def evaluate(
         self, questions: Any, contexts: Any, options: Any, answers: Any, batch_size: int = 8
     ) -> dict[str, float]:
-        """Compare the choices with the truth.
-
-        Args:
-            questions, contexts, options, batch_size: as for `predict`.
-            answers: as for `fit`.
+        """Compare the choices with the truth; arguments as for `fit` and `predict`.
 
         Returns:
             Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
-
-        Raises:
-            InputError: If an argument is invalid.
         """
         return self._score(self._questions(questions, contexts, options, answers), batch_size)
 
@@ -136,17 +147,15 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
 
         Returns:
             Keras' `History`, with the loss of every epoch.
-
-        Raises:
-            InputError: If an argument is invalid.
         """
-        FitArguments.checked(arguments)
-        asked = self._questions(questions, contexts, options, answers)
-        if not asked:
-            raise InputError("`questions`: at least one is required to train on")
-        names = ("questions", "contexts", "options", "answers")
-        held_out = self._validation(validation_data, names, self._questions)
-        return self._fit(asked, held_out, arguments)
+        columns = {
+            "questions": questions,
+            "contexts": contexts,
+            "options": options,
+            "answers": answers,
+        }
+        given = self._given(self._questions, columns, validation_data, arguments)
+        return self._fit(*given, arguments)
 
     def _questions(
         self, questions: Any, contexts: Any, options: Any, answers: Any = None
@@ -171,8 +180,12 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
                 correct = answer_number(f"`answers`[{number}]", answer, texts)
             blank = RACE_BLANK if reads_race else BLANK
             found.append(
-                ChoiceQuestion.filled(
-                    place, str(number), "", context, question, texts, correct, blank
-                )
+                ChoiceQuestion(place, str(number), "", context, question, texts, correct, blank)
             )
         return found
+
+
+def _result(probabilities: Sequence[float], options: Sequence[str]) -> dict[str, Any]:
+    probabilities = list(probabilities[: len(options)])
+    number = int(np.argmax(probabilities))
+    return {"prediction": options[number], "option": number, "probabilities": probabilities}

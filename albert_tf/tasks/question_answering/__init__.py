@@ -1,11 +1,11 @@
-"""Questions about a text, answered by parts of it, or not at all."""
+"""Fine-tunes ALBERT to answer questions about a text by parts of it, or not at all."""
 
 from typing import TYPE_CHECKING
 
 from albert_tf.task_kinds import Head, TaskKind
 
 if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
-    from albert_tf.tasks.question_answering import export, options, predict, task, text_model
+    from albert_tf.tasks.question_answering import export, options, task, text_model
 
 KIND = TaskKind(
     package=__name__,
@@ -37,8 +37,14 @@ KIND = TaskKind(
     text_model=lambda: text_model.QuestionAnswerer,
     predict_task="answer",
     inputs={"question": str, "context": str},
-    predict=lambda: predict,
     export=lambda: export.QuestionAnsweringExport,
     export_folder="squad",
     kept_results=("null_score_diff_threshold",),
 )
+
+
+def main() -> None:
+    """Run the command."""
+    from albert_tf.finetuning.command import fine_tuning_command
+
+    fine_tuning_command(KIND)()

@@ -18,12 +18,14 @@ from albert_tf.modeling.question_answering import (
     ConditionalSpanObjective,
     SpanObjective,
 )
-from albert_tf.tasks.question_answering.answers import NullScore, null_of_class, null_of_logits
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.spans import (
+    NullScore,
     SpanFinder,
     conditional_spans,
     independent_spans,
+    null_of_class,
+    null_of_logits,
 )
 
 _PLACES = ("start_top_index", "end_top_index")
@@ -51,10 +53,6 @@ class AnswerHead(NamedTuple):
     null: NullScore
     average: Callable[[Sequence[Outputs]], Outputs]
     flops: Callable[[AlbertConfig, int], float]
-
-
-def _span_model(options: QuestionAnsweringOptions, config: AlbertConfig, dtype: str) -> keras.Model:
-    return AlbertForQuestionAnswering(config, dtype=dtype)
 
 
 def _conditional_model(
@@ -115,7 +113,7 @@ def _mean_of_window(outputs: Sequence[Outputs]) -> tuple[list[int], list[int], l
 
 ANSWER_HEADS = {
     "span": AnswerHead(
-        _span_model,
+        lambda options, config, dtype: AlbertForQuestionAnswering(config, dtype=dtype),
         SpanObjective,
         ("start_logits", "end_logits"),
         independent_spans,
@@ -126,13 +124,7 @@ ANSWER_HEADS = {
     "conditional": AnswerHead(
         _conditional_model,
         ConditionalSpanObjective,
-        (
-            "start_top_log_probs",
-            "start_top_index",
-            "end_top_log_probs",
-            "end_top_index",
-            "cls_logits",
-        ),
+        (*_SCORES, *_PLACES, "cls_logits"),
         conditional_spans,
         null_of_class,
         mean_of_spans,

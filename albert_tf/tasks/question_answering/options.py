@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
-import os
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 from albert_tf import original_flags
 from albert_tf.errors import InputError
-from albert_tf.files import Positive, matches
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.files import Positive
+from albert_tf.finetuning.finetuning_options import FineTuningOptions, inherited_option
 from albert_tf.finetuning.trained_settings import TaskSettings
-from albert_tf.hub.huggingface import local_folder
+from albert_tf.hub.huggingface import PREFIX, PublishedSet
 from albert_tf.options import option
 from albert_tf.tasks.question_answering import KIND
 
@@ -24,27 +21,17 @@ HEAD_NAMES = ("span", "conditional")
 METRIC_NAMES = ("squad", "cmrc", "characters")
 
 
-class _SquadSet(NamedTuple):
-    """A version of SQuAD.
-
-    Attributes:
-        repository: on the Hub, whose files are Parquet.
-        train: files to train on, of which one is needed: as on the Hub, and as published.
-        dev: the same for evaluation and prediction.
-    """
-
-    repository: str
-    train: tuple[str, ...]
-    dev: tuple[str, ...]
+def _squad(hub: str, train: tuple[str, ...], dev: tuple[str, ...]) -> PublishedSet:
+    return PublishedSet({"train": train, "eval": dev, "predict": dev}, hub)
 
 
-_VERSION_1 = _SquadSet(
-    "hf://datasets/rajpurkar/squad",
+_VERSION_1 = _squad(
+    f"{PREFIX}rajpurkar/squad",
     ("plain_text/train-*.parquet", "train-v1.1.json"),
     ("plain_text/validation-*.parquet", "dev-v1.1.json"),
 )
-_VERSION_2 = _SquadSet(
-    "hf://datasets/rajpurkar/squad_v2",
+_VERSION_2 = _squad(
+    f"{PREFIX}rajpurkar/squad_v2",
     ("squad_v2/train-*.parquet", "train-v2.0.json"),
     ("squad_v2/validation-*.parquet", "dev-v2.0.json"),
 )
@@ -89,9 +76,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
 
     settings_file: ClassVar[str] = KIND.settings_file
     original = original_flags.SQUAD
-    inherited: ClassVar[Mapping[str, Any]] = QuestionAnsweringSettings.defaults(
-        *("max_query_length", "doc_stride", "max_answer_length", "start_n_top", "end_n_top")
-    )
     lengths = ("max_seq_length", "max_query_length", "doc_stride")
     files = {"train": "train_file", "eval": "predict_file", "predict": "predict_file"}
 
@@ -137,23 +121,20 @@ class QuestionAnsweringOptions(FineTuningOptions):
         choices=("auto", *METRIC_NAMES),
         group="Evaluation",
     )
-    max_seq_length: int = option(
-        None,
-        "Length of a question with a window of its context, in tokens; by default that of the "
-        "model in --output_dir, else 384 or the model's max_position_embeddings, whichever is "
-        "less.",
+    max_seq_length: int = inherited_option(
+        QuestionAnsweringSettings.default_length,
+        "Length of a question with a window of its context, in tokens, at most the model's "
+        "max_position_embeddings",
     )
-    doc_stride: int = option(
-        None,
-        "Tokens from the start of one window of a long context to the start of the next; by "
-        "default that of the model in --output_dir, else 128.",
+    doc_stride: int = inherited_option(
+        QuestionAnsweringSettings.doc_stride,
+        "Tokens from the start of one window of a long context to the start of the next",
         minimum=1,
         group="Data",
     )
-    max_query_length: int = option(
-        None,
-        "Maximum tokens of a question; longer ones are truncated. By default that of the model in "
-        "--output_dir, else 64.",
+    max_query_length: int = inherited_option(
+        QuestionAnsweringSettings.max_query_length,
+        "Maximum tokens of a question, which loses its end",
         minimum=1,
     )
 
@@ -167,41 +148,29 @@ class QuestionAnsweringOptions(FineTuningOptions):
     warmup_step: int = option(
         -1, "Steps of linear warm-up; -1: from --warmup_proportion.", minimum=-1
     )
-    dropout_prob: float | None = option(
-        None, "The original's name for --classifier_dropout.", minimum=0, below=1, group="Model"
+    classifier_dropout: float = option(
+        0.1, "Dropout before the task's head, in training.", aliases=("dropout_prob",)
     )
 
     n_best_size: int = option(
         20, "Answers per question in nbest_predictions.json.", minimum=1, group="Evaluation"
     )
-    max_answer_length: int = option(
-        None,
-        "Maximum tokens in an answer; by default that of the model in --output_dir, else 30.",
+    max_answer_length: int = inherited_option(
+        QuestionAnsweringSettings.max_answer_length, "Maximum tokens in an answer", minimum=1
+    )
+    start_n_top: int = inherited_option(
+        QuestionAnsweringSettings.start_n_top,
+        "Starts that the conditional head considers",
         minimum=1,
     )
-    start_n_top: int = option(
-        None,
-        "Starts that the conditional head considers; by default that of the model in "
-        "--output_dir, else 5.",
-        minimum=1,
-    )
-    end_n_top: int = option(
-        None,
-        "Ends that it considers for each start; by default that of the model in --output_dir, "
-        "else 5.",
-        minimum=1,
+    end_n_top: int = inherited_option(
+        QuestionAnsweringSettings.end_n_top, "Ends that it considers for each start", minimum=1
     )
     null_score_diff_threshold: float | None = option(
         None,
         "Null score above which a question has no answer; by default the threshold with the best "
         "F1 in --do_eval, or in the last evaluation of the model in the folder.",
     )
-
-    train_feature_file: str | None = option(
-        None, "Ignored: features are computed in memory.", group="Advanced"
-    )
-    predict_feature_file: str | None = option(None, "Ignored: features are computed in memory.")
-    predict_feature_left_file: str | None = option(None, "Ignored: as above.")
 
     def check(self) -> None:
         """Raise InputError for values out of range or options that exclude each other."""
@@ -242,20 +211,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
             raise InputError(
                 f"`task_name`={self.task_name}: must be one of {', '.join(SQUAD_SETS)}"
             )
-        names = squad_set.train if split == "train" else squad_set.dev
-        folder = local_folder(self.data_dir or squad_set.repository, [names], "data_dir")
-        for name in names:
-            if found := matches(f"{glob.escape(folder)}/{name}"):
-                return found[0]
-        expected = " or ".join(os.path.join(folder, name) for name in names)
-        raise InputError(f"`data_dir`={folder}: contains no {expected}")
-
-    def with_defaults(self, longest: int | None = None) -> QuestionAnsweringOptions:
-        """As of the base class; also applies `dropout_prob`."""
-        full = super().with_defaults(longest)
-        if self.dropout_prob is None:
-            return full
-        return dataclasses.replace(full, classifier_dropout=self.dropout_prob)
+        return squad_set.find(split, self.data_dir)[0]
 
     def resolved(self, train_examples: int) -> QuestionAnsweringOptions:
         """As of the base class; but `train_step` and `warmup_step` win where they are given."""

@@ -71,10 +71,6 @@ class SquadFile:
     labeled: bool
     version_2: bool
 
-    def without_answer(self) -> int:
-        """Return number of questions without an answer, in a labeled file."""
-        return sum(not question.answers for question in self.questions)
-
 
 def read_squad(path: str) -> SquadFile:
     """Return the questions of a file.

@@ -18,10 +18,14 @@ from albert_tf.report.sections import (
     counted_errors,
     marked_parts,
 )
-from albert_tf.tasks.question_answering.answers import Prediction
-from albert_tf.tasks.question_answering.metrics import SQUAD, AnswerMetric
+from albert_tf.tasks.question_answering.metrics import (
+    SQUAD,
+    AnswerMetric,
+    question_scores,
+    sentence_places,
+)
 from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tasks.question_answering.squad_metrics import question_scores, sentence_places
+from albert_tf.tasks.question_answering.spans import Prediction
 
 _SHARE = "exact matches"
 

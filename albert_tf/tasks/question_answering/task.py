@@ -21,20 +21,22 @@ from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.logs import counted
 from albert_tf.report.sections import Section
 from albert_tf.tasks.question_answering import KIND
-from albert_tf.tasks.question_answering.answers import (
-    Prediction,
-    predict_answers,
-    write_answers,
-)
 from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
-from albert_tf.tasks.question_answering.metrics import METRICS, AnswerMetric, choose_metric
-from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
-from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
-from albert_tf.tasks.question_answering.squad_metrics import (
+from albert_tf.tasks.question_answering.metrics import (
+    METRICS,
+    AnswerMetric,
     best_threshold,
+    choose_metric,
     evaluate,
     overlapping_sentence,
     question_scores,
+)
+from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
+from albert_tf.tasks.question_answering.spans import (
+    Prediction,
+    predict_answers,
+    write_answers,
 )
 from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
 from albert_tf.tokenizers import Tokenizer
@@ -221,7 +223,7 @@ class QuestionAnsweringTask(FineTuningTask):
         return own | super().recorded_options()
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        """Return results as in `squad_metrics.evaluate`; for 2.0 also the best thresholds.
+        """Return results as in `evaluate`; for 2.0 also the best thresholds.
 
         The threshold with the best F1 is used, unless `null_score_diff_threshold` gives another.
         """
@@ -327,8 +329,8 @@ def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:
         file = files[split] = by_path[path]
         if split != "predict" and not file.labeled:
             raise InputError(f"`{name}`={path}: contains no answers, which `do_{split}` needs")
-        without = file.without_answer() if file.labeled and split != "predict" else 0
-        if without and options.version_2_with_negative is False:
+        without = sum(not question.answers for question in file.questions)
+        if split != "predict" and without and options.version_2_with_negative is False:
             raise InputError(
                 f"`{name}`={path}: {without:,} of {len(file.questions):,} questions have no "
                 "answer; omit or set `version_2_with_negative`"

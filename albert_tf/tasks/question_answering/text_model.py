@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -10,13 +11,13 @@ import keras
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
 from albert_tf.tasks.question_answering import KIND
-from albert_tf.tasks.question_answering.answers import Prediction
 from albert_tf.tasks.question_answering.metrics import choose_metric
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import Answer as GivenAnswer
 from albert_tf.tasks.question_answering.readers import SquadQuestion
+from albert_tf.tasks.question_answering.spans import Prediction
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
-from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.fitting import SEED
 from albert_tf.text_models.inputs import (
     as_list,
     as_texts,
@@ -77,9 +78,9 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
 
     kind = KIND
     settings = (
-        *QuestionAnsweringOptions.inherited,
-        *("n_best_size", "null_score_diff_threshold", "squad_head", "version_2_with_negative"),
-        *("albert_dropout", "classifier_dropout"),
+        *("max_seq_length", "max_query_length", "doc_stride", "max_answer_length"),
+        *("start_n_top", "end_n_top", "n_best_size", "null_score_diff_threshold"),
+        *("squad_head", "version_2_with_negative", "albert_dropout", "classifier_dropout"),
     )
     _options: QuestionAnsweringOptions
 
@@ -140,14 +141,29 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         predictions = task.predictions(encoded, self._outputs(encoded, batch_size))
         return [_answer(predictions[question.id], task.threshold()) for question in asked]
 
+    def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
+        """Answer rows of questions, for albert-predict."""
+        answers = self.predict(columns["question"], columns["context"], batch_size=batch_size)
+        return [_result(*each) for each in answers]
+
+    @staticmethod
+    def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+        """Answer the same by an export."""
+        # In an export, no answer is at -1; in `Answer`, at 0.
+        return [
+            _result(text.decode(), max(int(start), 0), max(int(end), 0), score)
+            for outputs in export("serving_default", columns)
+            for text, start, end, score in zip(
+                *(outputs[name] for name in ("answer", "start", "end", "score")), strict=True
+            )
+        ]
+
     def evaluate(
         self, questions: Any, contexts: Any, answers: Any, batch_size: int = 32
     ) -> dict[str, float]:
         """Compare answers with the truth, as `--do_eval` of run_squad.py does.
 
-        Args:
-            questions, contexts, batch_size: as for `predict`.
-            answers: as for `fit`.
+        Arguments are those of `fit` and `predict`.
 
         Returns:
             Results by name, such as `f1` and `exact_match`, as in `eval_results.txt`.
@@ -188,12 +204,8 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         Raises:
             InputError: If an argument is invalid, or no answer is in its context.
         """
-        FitArguments.checked(arguments)
-        asked = _questions(questions, contexts, answers)
-        names = ("questions", "contexts", "answers")
-        held_out = self._validation(validation_data, names, _questions)
-        if not asked:
-            raise InputError("`questions`: at least one is required to train on")
+        columns = {"questions": questions, "contexts": contexts, "answers": answers}
+        asked, held_out = self._given(_questions, columns, validation_data, arguments)
         unanswered = next((each for each in asked if not each.answers), None)
         if self.task is None:
             self._use(version_2_with_negative=unanswered is not None)
@@ -246,3 +258,7 @@ def _answer(prediction: Prediction, threshold: float | None) -> Answer:
         return Answer("", 0, 0, 0.0)
     start = prediction.candidates[0].start
     return Answer(text, start, start + len(text), float(prediction.nbest()[0]["probability"]))
+
+
+def _result(text: str, start: int, end: int, score: float) -> dict[str, Any]:
+    return {"prediction": text, "start": start, "end": end, "score": score}

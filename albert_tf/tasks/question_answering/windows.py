@@ -23,15 +23,8 @@ logger = logging.getLogger(__name__)
 _MOST_LISTED = 20
 
 
-class Part(NamedTuple):
-    """A part of a context: its first token, and the number of tokens."""
-
-    first: int
-    length: int
-
-
-def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
-    """Return the parts of a context, in order; the last one ends where the context ends.
+def parts_of(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
+    """Return the parts of a context, each its first token and its length; the last one ends it.
 
     Args:
         tokens: number of tokens in the context; 0 gives one empty part.
@@ -40,12 +33,12 @@ def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
     """
     parts, first = [], 0
     while first + room < tokens:
-        parts.append(Part(first, room))
+        parts.append((first, room))
         first += min(room, stride)
-    return [*parts, Part(first, tokens - first)]
+    return [*parts, (first, tokens - first)]
 
 
-def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
+def max_context(parts: Sequence[tuple[int, int]], tokens: int) -> np.ndarray:
     """Return the part in which each token has the most context, int `[tokens]`.
 
     The score is the smaller of the numbers of tokens before and after it, plus 0.01 times the
@@ -110,22 +103,10 @@ class Windows(Features):
         skipped: questions without windows, because no token covers any of the answer.
     """
 
-    def __init__(
-        self,
-        sequences: Sequence[tuple[list[int], list[int]]],
-        pad_id: int,
-        arrays: dict[str, np.ndarray],
-        windows: list[Window],
-        questions_truncated: int,
-        answers_in_no_window: int,
-        skipped: list[SquadQuestion],
-        first_windows: list[int],
-    ):
-        super().__init__(sequences, pad_id, arrays=arrays, first_windows=first_windows)
-        self.windows = windows
-        self.questions_truncated = questions_truncated
-        self.answers_in_no_window = answers_in_no_window
-        self.skipped = skipped
+    windows: list[Window]
+    questions_truncated: int
+    answers_in_no_window: int
+    skipped: list[SquadQuestion]
 
 
 def make_windows(
@@ -177,16 +158,17 @@ def make_windows(
             else:
                 positions.append([0, 0])
         lost += span is not None and not found
-    arrays = {}
+    result = Windows(sequences, tokenizer.pad_id, first_windows=first_windows)
     if answers is not None:
         starts, ends = np.array(positions, np.int32).reshape(-1, 2).T
-        arrays = {
+        result.arrays |= {
             "start_positions": starts,
             "end_positions": ends,
             "is_impossible": (starts == 0).astype(np.int32),
         }
-    pad_id = tokenizer.pad_id
-    return Windows(sequences, pad_id, arrays, windows, truncated, lost, skipped, first_windows)
+    result.windows, result.skipped = windows, skipped
+    result.questions_truncated, result.answers_in_no_window = truncated, lost
+    return result
 
 
 def list_skipped(source: str, total: int, questions: Sequence[SquadQuestion], reason: str) -> None:

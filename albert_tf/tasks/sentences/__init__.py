@@ -1,11 +1,11 @@
-"""Sentence vectors: texts that belong together have similar ones."""
+"""Fine-tunes ALBERT to compute vectors of texts, similar for those that belong together."""
 
 from typing import TYPE_CHECKING
 
 from albert_tf.task_kinds import Head, TaskKind
 
 if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
-    from albert_tf.tasks.sentences import export, options, predict, task, text_model
+    from albert_tf.tasks.sentences import export, options, task, text_model
 
 
 def _check_data(options):
@@ -41,9 +41,15 @@ KIND = TaskKind(
     predict_task="embed",
     inputs={"text": str, "text_pair": str},
     optional_inputs=("text_pair",),
-    predict=lambda: predict,
     predict_options=("pooling", "layer", "normalize", "max_length"),
     export=lambda: export.SentenceExport,
     export_folder="sentences",
     huggingface_files=_huggingface_files,
 )
+
+
+def main() -> None:
+    """Run the command."""
+    from albert_tf.finetuning.command import fine_tuning_command
+
+    fine_tuning_command(KIND)()

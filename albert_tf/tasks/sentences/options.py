@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.finetuning_options import FineTuningOptions, inherited_option
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option
 from albert_tf.tasks.sentences import KIND
@@ -34,18 +33,10 @@ class SentenceOptions(FineTuningOptions):
     """Flags of run_sentences.py."""
 
     settings_file: ClassVar[str] = KIND.settings_file
-    inherited: ClassVar[Mapping[str, Any]] = {
-        "task_name": "table",
-        **SentenceSettings.defaults("pooling"),
-        "text_column": "text",
-        "text_pair_column": "text_pair",
-        "score_column": None,
-    }
 
-    task_name: str = option(
-        None,
-        "table for your own files, or sts-b; by default that of the model in --output_dir, else "
-        "table.",
+    task_name: str = inherited_option(
+        "table",
+        "table for your own files, or sts-b",
         choices=TASKS,
         group="Data",
         common=True,
@@ -67,17 +58,11 @@ class SentenceOptions(FineTuningOptions):
     predict_file: str | None = option(
         None, "Table of pairs whose similarities to compute.", common=True
     )
-    text_column: str = option(
-        None,
-        "Column of the first text, such as a question; by default as when the model in "
-        "--output_dir was trained, else text.",
-        common=True,
+    text_column: str = inherited_option(
+        "text", "Column of the first text, such as a question", common=True
     )
-    text_pair_column: str = option(
-        None,
-        "Column of the text that belongs to it, such as the answer; by default as when the model "
-        "in --output_dir was trained, else text_pair.",
-        common=True,
+    text_pair_column: str = inherited_option(
+        "text_pair", "Column of the text that belongs to it, such as the answer", common=True
     )
     negative_column: str | None = option(
         None,
@@ -85,16 +70,15 @@ class SentenceOptions(FineTuningOptions):
         "for training.",
         common=True,
     )
-    score_column: str | None = option(
+    score_column: str | None = inherited_option(
         None,
-        "Column of the similarity of the pair, a number, which training then fits; by default as "
-        "when the model in --output_dir was trained.",
+        "Column of the similarity of the pair, a number, which training then fits",
         common=True,
     )
-    pooling: str = option(
-        None,
+    pooling: str = inherited_option(
+        SentenceSettings.pooling,
         "What the vector of a text is: mean, of the outputs at all tokens, or cls, the output at "
-        "[CLS]; by default that of the model in --output_dir, else mean.",
+        "[CLS]",
         choices=("mean", "cls"),
         group="Model",
         common=True,

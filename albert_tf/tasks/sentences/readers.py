@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import glob
 import math
-import os
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import Row, matches, read_rows
-from albert_tf.hub.huggingface import local_folder
+from albert_tf.files import Row, read_rows
+from albert_tf.hub.huggingface import PREFIX, PublishedSet
 from albert_tf.tasks.sentences.options import SentenceOptions
 
-# Split -> file as published, and as on the Hub.
-_STS_B = {
-    "train": ("train.tsv", "train-*.parquet"),
-    "eval": ("dev.tsv", "validation-*.parquet"),
-    "predict": ("test.tsv", "test-*.parquet"),
-}
-_STS_B_FOLDERS = ("STS-B", "stsb", "")
-_STS_B_REPOSITORY = "hf://datasets/nyu-mll/glue"
+# As published, and as on the Hub.
+_STS_B = PublishedSet(
+    {
+        "train": ("train.tsv", "train-*.parquet"),
+        "eval": ("dev.tsv", "validation-*.parquet"),
+        "predict": ("test.tsv", "test-*.parquet"),
+    },
+    f"{PREFIX}nyu-mll/glue",
+    ("STS-B", "stsb"),
+)
 
 
 class TextPair(NamedTuple):
@@ -60,7 +60,7 @@ def read_pairs(options: SentenceOptions, split: str) -> list[TextPair]:
     negative = options.negative_column if split == "train" else None
     score = options.score_column if split != "predict" else None
     if options.is_sts_b:
-        paths, columns = _sts_b_files(options.data_dir, split), ("sentence1", "sentence2")
+        paths, columns = _STS_B.find(split, options.data_dir), ("sentence1", "sentence2")
         score = "label" if paths[0].endswith(".parquet") else "score"
         score = score if split != "predict" else None
     pairs = [
@@ -89,12 +89,3 @@ def _number(row: Row, column: str) -> float:
             f"{row.location}: column {column!r} contains {row.value(column)!r}, not a number"
         )
     return value
-
-
-def _sts_b_files(data_dir: str | None, split: str) -> list[str]:
-    names = [os.path.join(folder, name) for folder in _STS_B_FOLDERS for name in _STS_B[split]]
-    root = local_folder(data_dir or _STS_B_REPOSITORY, [names], "data_dir")
-    for name in names:
-        if paths := matches(os.path.join(glob.escape(root), name)):
-            return paths
-    raise InputError(f"`data_dir`={root}: contains no {names[0]} or {names[3]}")

@@ -13,8 +13,11 @@ from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outp
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
 from albert_tf.report.sections import Section
-from albert_tf.tasks.sentences.model import AlbertForSentences
-from albert_tf.tasks.sentences.objectives import ContrastiveObjective, CosineObjective
+from albert_tf.tasks.sentences.model import (
+    AlbertForSentences,
+    ContrastiveObjective,
+    CosineObjective,
+)
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
 from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_by_chance, scores_of, search

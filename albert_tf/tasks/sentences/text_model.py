@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -20,7 +20,7 @@ from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair
 from albert_tf.tasks.sentences.sentence_transformers import read_settings_in
 from albert_tf.tasks.sentences.task import SentenceTask, numbered, unit_length
-from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.fitting import SEED
 from albert_tf.text_models.inputs import (
     as_list,
     as_texts,
@@ -105,14 +105,10 @@ class SentenceEncoder(TaskModel[SentenceTask]):
         Raises:
             InputError: If an argument is invalid.
         """
-        FitArguments.checked(arguments)
-        examples = self._pairs(pairs, scores)
-        if not examples:
-            raise InputError("`pairs`: at least one is required to train on")
         if scores is None and not isinstance(validation_data, tuple | None):
             validation_data = (validation_data,)
-        names = ("pairs",) if scores is None else ("pairs", "scores")
-        held_out = self._validation(validation_data, names, self._pairs)
+        columns = {"pairs": pairs} | ({} if scores is None else {"scores": scores})
+        examples, held_out = self._given(self._pairs, columns, validation_data, arguments)
         task = self._use_scores(scores is not None)
         task.learn_scale(examples)
         self._trained_model.objectives = (task.objective,)
@@ -207,6 +203,19 @@ class SentenceEncoder(TaskModel[SentenceTask]):
             )
         return np.clip(unit_length(first) @ unit_length(second).T, -1, 1)
 
+    def _predict_rows(
+        self, columns: Mapping[str, list], batch_size: int, **options: Any
+    ) -> list[dict[str, Any]]:
+        """Compute the vectors of rows of texts, or of pairs, for albert-predict."""
+        each = (self.encode(texts, batch_size=batch_size, **options) for texts in columns.values())
+        return list(_results(*each))
+
+    @staticmethod
+    def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+        """Compute the same by an export."""
+        batches = (export("serving_default", {"text": texts}) for texts in columns.values())
+        return list(_results(*(np.concatenate([o["vector"] for o in each]) for each in batches)))
+
     def _vectors(self, values: Any, argument: str, arguments: dict[str, Any]) -> np.ndarray:
         array = None if isinstance(values, str) else np.asarray(values)
         if array is not None and array.ndim == 2 and np.issubdtype(array.dtype, np.floating):
@@ -292,3 +301,11 @@ class _PooledEncoder(keras.Model):
 
 def _output_name(pooling: str, layer: int) -> str:
     return f"{pooling}_{layer}"
+
+
+def _results(vectors: np.ndarray, others: np.ndarray | None = None) -> Iterator[dict[str, Any]]:
+    for number, vector in enumerate(vectors):
+        row = {"vector": vector}
+        if others is not None:
+            row["similarity"] = float(np.dot(*unit_length(np.stack([vector, others[number]]))))
+        yield row

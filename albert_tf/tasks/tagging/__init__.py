@@ -1,11 +1,11 @@
-"""Tags of words: named entities, chunks, parts of speech."""
+"""Fine-tunes ALBERT to tag words: named entities, chunks, parts of speech."""
 
 from typing import TYPE_CHECKING
 
 from albert_tf.task_kinds import Head, TaskKind
 
 if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
-    from albert_tf.tasks.tagging import export, options, predict, task, text_model
+    from albert_tf.tasks.tagging import export, options, task, text_model
 
 KIND = TaskKind(
     package=__name__,
@@ -29,7 +29,13 @@ KIND = TaskKind(
     text_model=lambda: text_model.TokenClassifier,
     predict_task="tag",
     inputs={"text": str},
-    predict=lambda: predict,
     export=lambda: export.TaggingExport,
     export_folder="tagger",
 )
+
+
+def main() -> None:
+    """Run the command."""
+    from albert_tf.finetuning.command import fine_tuning_command
+
+    fine_tuning_command(KIND)()

@@ -141,7 +141,7 @@ class TaggingExport(TaskExport):
         return tag, tf.reduce_max(probabilities, axis=-1)
 
     def _entities(self, rows: tf.Tensor, tags: tf.Tensor, scores: tf.Tensor) -> _Spans:
-        """Return the entities, as `chunks` of `albert_tf.tasks.tagging.entities` does."""
+        """Return the entities, as `chunks` of `albert_tf.tasks.tagging.tags` does."""
         types = tf.gather(self._type_of, tags)
         same = (types[1:] == types[:-1]) & (rows[1:] == rows[:-1])
         continues = tf.gather(self._continues, tags[1:]) & tf.gather(self._begins, tags[:-1]) & same

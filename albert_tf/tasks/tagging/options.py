@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
-import os
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
-from albert_tf.files import matches
-from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, inherited_option
 from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
-from albert_tf.hub.huggingface import PREFIX, local_folder
+from albert_tf.hub.huggingface import PREFIX, PublishedSet
 from albert_tf.options import option
 from albert_tf.tasks.tagging import KIND
 from albert_tf.tasks.tagging.tags import PLAIN_TAGS, SCHEMES
 
 
-class TagSet(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TagSet(PublishedSet):
     """A published data set.
 
     Attributes:
-        files: split -> paths or globs in its folder, the first existing one of which is read.
-        folders: names of its folder in `data_dir`.
-        hub: folder on the Hugging Face Hub; "" if it is not there.
         tag_names: what numbers in its files stand for.
         submission: file for a server that scores predictions; "" if there is none.
     """
 
-    files: Mapping[str, tuple[str, ...]]
-    folders: tuple[str, ...]
-    hub: str = ""
     tag_names: tuple[str, ...] = ()
     submission: str = ""
 
@@ -48,13 +39,13 @@ TAG_SETS = {
             "eval": ("validation/*.parquet", "eng.testa", "valid.txt", "dev.txt"),
             "predict": ("test/*.parquet", "eng.testb", "test.txt"),
         },
-        ("conll2003", "CoNLL-2003"),
         f"{PREFIX}eriktks/conll2003@refs/convert/parquet/conll2003",
-        _iob2_names("PER", "ORG", "LOC", "MISC"),
+        ("conll2003", "CoNLL-2003"),
+        tag_names=_iob2_names("PER", "ORG", "LOC", "MISC"),
     ),
     "cluener": TagSet(
         {"train": ("train.json",), "eval": ("dev.json",), "predict": ("test.json",)},
-        ("cluener", "cluener_public", "CLUENER"),
+        folders=("cluener", "cluener_public", "CLUENER"),
         submission="cluener_predict.json",
     ),
     # There is no development set; the test set is also evaluated on.
@@ -64,9 +55,9 @@ TAG_SETS = {
             "eval": ("test/*.parquet", "msra_dev_bio*", "msra_test_bio*"),
             "predict": ("test/*.parquet", "msra_test_bio*"),
         },
-        ("msra_ner", "msra", "MSRA"),
         f"{PREFIX}levow/msra_ner@refs/convert/parquet/msra_ner",
-        _iob2_names("PER", "ORG", "LOC"),
+        ("msra_ner", "msra", "MSRA"),
+        tag_names=_iob2_names("PER", "ORG", "LOC"),
     ),
 }
 
@@ -90,11 +81,6 @@ class TaggingOptions(TaughtOptions):
     """Flags of run_tagger.py."""
 
     settings_file: ClassVar[str] = KIND.settings_file
-    inherited: ClassVar[Mapping[str, Any]] = {
-        **TaggingSettings.defaults(),
-        "word_column": 1,
-        "tag_column": -1,
-    }
 
     task_name: str | None = option(
         None,
@@ -123,16 +109,10 @@ class TaggingOptions(TaughtOptions):
         "line.",
         common=True,
     )
-    word_column: int = option(
-        None,
-        "Number of the column that contains the word, from 1; -1 is the last. By default that of "
-        "the model in --output_dir, else 1.",
+    word_column: int = inherited_option(
+        1, "Number of the column that contains the word, from 1; -1 is the last"
     )
-    tag_column: int = option(
-        None,
-        "Number of the column that contains the tag; by default that of the model in --output_dir, "
-        "else -1, the last.",
-    )
+    tag_column: int = inherited_option(-1, "Number of the column that contains the tag")
     tag_scheme: str = option(
         "auto",
         "What the tags of --train_file mean: plain: each is a label of its own; the others: "
@@ -199,13 +179,4 @@ class TaggingOptions(TaughtOptions):
         if path and path != STANDARD_STREAM:
             return [path]
         assert self.tag_set is not None, "checked"
-        names, place = self.tag_set.files[split], self.data_dir or self.tag_set.hub
-        place = local_folder(place, [names], "data_dir")
-        for folder in (place, *(os.path.join(place, name) for name in self.tag_set.folders)):
-            for name in names:
-                if found := matches(f"{glob.escape(folder)}/{name}"):
-                    return found if name.endswith(".parquet") else found[:1]
-        folders = " or ".join(self.tag_set.folders)
-        raise InputError(
-            f"`data_dir`={place}: neither it nor {folders} in it contains {' or '.join(names)}"
-        )
+        return self.tag_set.find(split, self.data_dir)

@@ -21,11 +21,13 @@ from albert_tf.files import (
 )
 from albert_tf.logs import counted
 from albert_tf.tasks.tagging.columns import read_columns
-from albert_tf.tasks.tagging.entities import Entity, chunks, iob2
 from albert_tf.tasks.tagging.tags import (
     OUTSIDE,
     PLAIN_TAGS,
     SCHEMES,
+    Entity,
+    chunks,
+    iob2,
     kind_of,
     split_tag,
 )
@@ -77,6 +79,11 @@ class TaggedExample(NamedTuple):
     words: Sequence[tuple[int, int]]
     tags: list[str] | None
     entities: list[Entity] | None
+
+    @property
+    def shown_words(self) -> list[str]:
+        """The words themselves."""
+        return [self.source.text[start:end] for start, end in self.words]
 
 
 class ReadOptions(NamedTuple):
@@ -141,7 +148,7 @@ class Span:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Row:
+class TaggedRow:
     """What JSON lines and Parquet files may contain; other fields are ignored."""
 
     id: Any = None
@@ -158,15 +165,14 @@ def _read_json(path: str, options: ReadOptions) -> Iterator[TaggedText]:
     rows = enumerate(read_lines(path), start=1)
     lines = ((f"{path}:{number}", line) for number, line in rows if line.strip())
     for number, (location, line) in enumerate(lines):
-        row = parse_json(line, location, _Row)
-        yield _text_of(location, number, row, options)
+        yield tagged_text(location, number, parse_json(line, location, TaggedRow), options)
 
 
 def _read_parquet(path: str, options: ReadOptions) -> Iterator[TaggedText]:
     if not options.tag_names:
         options = options._replace(tag_names=_names_in_parquet(path))
     for number, (location, values) in enumerate(parquet_rows(path)):
-        yield _text_of(location, number, converted(values, location, _Row), options)
+        yield tagged_text(location, number, converted(values, location, TaggedRow), options)
 
 
 READERS: dict[str, Callable[[str, ReadOptions], Iterator[TaggedText]]] = {
@@ -202,7 +208,12 @@ def _names_in_parquet(path: str) -> tuple[str, ...]:
     return tuple((found.names or (found.feature and found.feature.names)) or ())
 
 
-def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> TaggedText:
+def tagged_text(location: str, number: int, row: TaggedRow, options: ReadOptions) -> TaggedText:
+    """Return the text of a row, whose id is by default its number.
+
+    Raises:
+        InputError: If the row lacks something, or its parts contradict each other.
+    """
     id = row.id if isinstance(row.id, (str, int)) else number
     if row.tokens is not None:
         tags = row.ner_tags if row.ner_tags is not None else row.tags
@@ -212,9 +223,8 @@ def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> Tag
             raise InputError(
                 f"{location}: {counted(len(row.tokens), 'token')}, but {counted(len(tags), 'tag')}"
             )
-        names = None
-        if tags is not None:
-            names = [_tag_name(location, tag, options.tag_names) for tag in tags]
+        tag_names = options.tag_names
+        names = None if tags is None else [_tag_name(location, tag, tag_names) for tag in tags]
         return from_words(location, id, row.tokens, names)
     if row.text is None:
         raise InputError(f"{location}: must have 'tokens' or 'text'")
@@ -225,10 +235,8 @@ def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> Tag
         raise InputError(
             f"{location}: lacks 'entities' (or 'spans'), a list of {{start, end, label}}"
         )
-    entities = None
-    if spans is not None:
-        entities = tuple(entity_of(location, row.text, span) for span in spans)
-    return TaggedText(location, id, row.text, entities=entities)
+    found = None if spans is None else tuple(entity_of(location, row.text, s) for s in spans)
+    return TaggedText(location, id, row.text, entities=found)
 
 
 def _tag_name(location: str, tag: str | int, names: tuple[str, ...]) -> str:

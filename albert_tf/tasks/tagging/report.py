@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.report.intervals import Interval, bootstrap, wilson
 from albert_tf.report.sections import Section, Shade, Table, error_section
-from albert_tf.tasks.tagging.entities import Entity, Scores, count_matches
+from albert_tf.tasks.tagging.tags import Entity, Scores, count_matches
 from albert_tf.tasks.tagging.windows import WordTags
 
 # Columns of the confusion table after the types: what else can become of an entity.

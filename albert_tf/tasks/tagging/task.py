@@ -32,7 +32,6 @@ from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
 from albert_tf.report.sections import Section
 from albert_tf.tasks.tagging import KIND
-from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
 from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import (
     ReadOptions,
@@ -50,7 +49,14 @@ from albert_tf.tasks.tagging.report import (
     predicted_section,
     tag_sections,
 )
-from albert_tf.tasks.tagging.tags import ENTITY_TAGS, OUTSIDE
+from albert_tf.tasks.tagging.tags import (
+    ENTITY_TAGS,
+    OUTSIDE,
+    Entity,
+    chunks,
+    count_matches,
+    invalid_tags,
+)
 from albert_tf.tasks.tagging.windows import (
     TEXT,
     TagWindows,
@@ -143,7 +149,10 @@ class TaggingTask(FineTuningTask):
     def read(self, split: str) -> dict[str, list[TaggedExample]]:
         texts = self._texts[split]
         examples = list(map(self.example, texts))
-        self._report(split, texts, examples)
+        words = sum(len(example.words) for example in examples)
+        logger.info("%s: %s, %s", split, counted(len(texts), "text"), counted(words, "word"))
+        if self.finds_entities:
+            self._report_entities(split, examples)
         return {"": examples}
 
     def example(self, text: TaggedText) -> TaggedExample:
@@ -151,14 +160,8 @@ class TaggingTask(FineTuningTask):
         words = raw_words(text.text, self.settings.unit) if text.words is None else text.words
         return as_example(text, words, self.finds_entities)
 
-    def _report(
-        self, split: str, texts: Sequence[TaggedText], examples: Sequence[TaggedExample]
-    ) -> None:
-        words = sum(len(example.words) for example in examples)
-        logger.info("%s: %s, %s", split, counted(len(texts), "text"), counted(words, "word"))
-        if not self.finds_entities:
-            return
-        if tagged := [text.tags for text in texts if text.tags]:
+    def _report_entities(self, split: str, examples: Sequence[TaggedExample]) -> None:
+        if tagged := [example.source.tags for example in examples if example.source.tags]:
             scheme, invalid = invalid_tags(tagged)
             repaired = f"; {invalid:,} invalid tags, read as seqeval does" if invalid else ""
             logger.info("%s: tags in %s%s", split, scheme, repaired)
@@ -172,25 +175,14 @@ class TaggingTask(FineTuningTask):
             overlapping += len(entities) - len(expressed)
             widened += len(expressed - {entity.key for entity in entities})
             unknown.update(each.label for each in entities if each.label not in known)
-        if widened:
-            logger.warning(
-                "%s: %s entities begin or end within a word and are widened to whole words",
-                split,
-                f"{widened:,}",
-            )
-        if overlapping:
-            logger.warning(
-                "%s: %s entities overlap another one and cannot be predicted",
-                split,
-                f"{overlapping:,}",
-            )
-        if unknown:
-            logger.warning(
-                "%s: %s entities are of types that the model does not know: %s",
-                split,
-                f"{unknown.total():,}",
-                ", ".join(sorted(unknown)),
-            )
+        types = ", ".join(sorted(unknown))
+        for count, what in (
+            (widened, "begin or end within a word and are widened to whole words"),
+            (overlapping, "overlap another one and cannot be predicted"),
+            (unknown.total(), f"are of types that the model does not know: {types}"),
+        ):
+            if count:
+                logger.warning("%s: %s entities %s", split, f"{count:,}", what)
 
     def encode(self, split: str, examples: Sequence[TaggedExample]) -> Features:
         texts = [encoded_form(e.source.text, e.words, self.settings.unit) for e in examples]
@@ -285,13 +277,10 @@ class TaggingTask(FineTuningTask):
 
     def baseline(self, examples: ExampleSet) -> Baseline:
         tags = [tag for example in examples.examples for tag in example.tags]
-        answer = OUTSIDE
-        if not self.finds_entities:
-            answer = collections.Counter(tags).most_common(1)[0][0]
-        constant = [
-            WordTags([answer] * len(example.words), np.ones(len(example.words)))
-            for example in examples.examples
-        ]
+        most_common = collections.Counter(tags).most_common(1)
+        answer = OUTSIDE if self.finds_entities else most_common[0][0]
+        counts = [len(example.words) for example in examples.examples]
+        constant = [WordTags([answer] * count, np.ones(count)) for count in counts]
         scores = self._scores(examples, constant)
         return Baseline(f"always {answer}", {f"eval_{n}": value for n, value in scores.items()})
 
@@ -308,15 +297,13 @@ class TaggingTask(FineTuningTask):
         entities = self._entities(examples, tags) if self.finds_entities else [[] for _ in tags]
         lines = []
         for example, predicted, found in zip(examples.examples, tags, entities, strict=True):
-            text = example.source.text
-            result: dict[str, object] = {"id": example.source.id, "text": text}
+            result: dict[str, object] = {"id": example.source.id, "text": example.source.text}
             if self.finds_entities:
                 result["entities"] = [
                     {**each._asdict(), "score": float(f"{each.score:.6g}")} for each in found
                 ]
             else:
-                result["words"] = [text[start:end] for start, end in example.words]
-                result["tags"] = predicted.tags
+                result |= {"words": example.shown_words, "tags": predicted.tags}
             lines.append(to_json(result, ensure_ascii=False))
         return lines
 
@@ -334,11 +321,7 @@ class TaggingTask(FineTuningTask):
         tags = self._predict(examples, outputs)
         labeled = all(example.tags is not None for example in examples.examples)
         sentences = [
-            conll_lines(
-                [e.source.text[start:end] for start, end in e.words],
-                *([e.tags] if labeled else []),
-                found.tags,
-            )
+            conll_lines(e.shown_words, *([e.tags] if labeled else []), found.tags)
             for e, found in zip(examples.examples, tags, strict=True)
         ]
         write_text(f"{folder}/predictions.conll", "\n".join(sentences))
@@ -360,11 +343,7 @@ class TaggingTask(FineTuningTask):
             truth = [example.entities for example in examples.examples]
             return entity_sections(texts, truth, self._entities(examples, tags))
         truth_tags = [example.tags for example in examples.examples]
-        words = [
-            [example.source.text[start:end] for start, end in example.words]
-            for example in examples.examples
-        ]
-        return tag_sections(words, truth_tags, tags)
+        return tag_sections([each.shown_words for each in examples.examples], truth_tags, tags)
 
     def parse_lines(self, lines: Sequence[str], first: int) -> list[TaggedExample]:
         return [

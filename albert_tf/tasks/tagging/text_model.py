@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import keras
@@ -12,23 +12,22 @@ import keras
 from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.logs import counted
 from albert_tf.tasks.tagging import KIND
-from albert_tf.tasks.tagging.entities import Entity
 from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import (
+    ReadOptions,
     Span,
     TaggedExample,
+    TaggedRow,
     TaggedText,
-    entity_of,
-    from_words,
     kind_of_tags,
     labels_of,
+    tagged_text,
 )
-from albert_tf.tasks.tagging.tags import kind_of
+from albert_tf.tasks.tagging.tags import Entity, kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import TagWindows, predict_tags
-from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.fitting import SEED
 from albert_tf.text_models.inputs import (
     as_list,
     check_same_length,
@@ -145,12 +144,28 @@ class TokenClassifier(TaskModel[TaggingTask]):
             for example, tags in pairs
         ]
 
-    def evaluate(self, texts: Any, entities: Any, batch_size: int = 32) -> dict[str, float]:
-        """Compare predictions with the truth.
+    def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
+        """Find the entities in rows of texts, for albert-predict."""
+        rows = self.predict(columns["text"], batch_size=batch_size)
+        return [{"entities": [_result(*each) for each in entities]} for entities in rows]
 
-        Args:
-            texts, batch_size: as for `predict`.
-            entities: as for `fit`.
+    @staticmethod
+    def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+        """Find the same by an export."""
+        results = []
+        for outputs in export("serving_default", columns):
+            names = ("label", "start", "end", "text", "score")
+            for row in zip(*(outputs[name] for name in names), strict=True):
+                entities = [
+                    _result(label.decode(), int(start), int(end), text.decode(), score)
+                    for label, start, end, text, score in zip(*row, strict=True)
+                    if start >= 0
+                ]
+                results.append({"entities": entities})
+        return results
+
+    def evaluate(self, texts: Any, entities: Any, batch_size: int = 32) -> dict[str, float]:
+        """Compare predictions with the truth; arguments as for `fit` and `predict`.
 
         Returns:
             Results by name, such as `eval_f1` of entities (as of seqeval), as in
@@ -160,10 +175,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             InputError: If an argument is invalid, or a label is none of the model's.
         """
         self._known_task()
-        examples = self._labeled_examples(_tagged_texts(texts, entities))
-        if not examples:
-            raise InputError("`texts`: at least one is required to evaluate")
-        return self._score(examples, batch_size)
+        return self._score(self._labeled_examples(_tagged_texts(texts, entities)), batch_size)
 
     def fit(
         self,
@@ -188,11 +200,8 @@ class TokenClassifier(TaskModel[TaggingTask]):
         Raises:
             InputError: If an argument is invalid, or a label is none of the model's.
         """
-        FitArguments.checked(arguments)
-        tagged = _tagged_texts(texts, entities)
-        if not tagged:
-            raise InputError("`texts`: at least one is required to train on")
-        held_out = self._validation(validation_data, ("texts", "entities"), _tagged_texts)
+        columns = {"texts": texts, "entities": entities}
+        tagged, held_out = self._given(_tagged_texts, columns, validation_data, arguments)
         if self._is_new:
             scheme = self._options.tag_scheme
             kind = self.task.settings.tags if self.task else kind_of_tags(tagged, scheme)
@@ -248,26 +257,17 @@ def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
     """Return one of the texts, with its entities or tags if they are given."""
     place, place_of_labels = f"`texts`[{number}]", f"`entities`[{number}]"
     location = place if labels is None else place_of_labels
+    given = None if labels is None else _items(location, labels)
     if isinstance(item, str):
         check_text(item, place)
-        if labels is None:
-            return TaggedText(location, number, item)
-        spans = [_span(location, each) for each in _items(location, labels)]
-        found = tuple(entity_of(location, item, span) for span in spans)
-        return TaggedText(location, number, item, entities=found)
-    words = _items(place, item)
-    for word in words:
-        check_text(word, place)
-    if labels is None:
-        return from_words(location, number, words)
-    tags = _items(location, labels)
-    for tag in tags:
-        check_text(tag, location)
-    if len(tags) != len(words):
-        raise InputError(
-            f"{location}: {counted(len(tags), 'tag')}, but {counted(len(words), 'word')}"
-        )
-    return from_words(location, number, words, tags)
+        spans = None if given is None else [_span(location, each) for each in given]
+        row = TaggedRow(text=item, entities=spans)
+    else:
+        row = TaggedRow(tokens=_items(place, item), tags=given)
+        for where, values in ((place, row.tokens), (location, given)):
+            for value in values or ():
+                check_text(value, where)
+    return tagged_text(location, number, row, ReadOptions(labeled=given is not None))
 
 
 def _items(place: str, value: Any) -> list[Any]:
@@ -285,3 +285,7 @@ def _span(place: str, value: Any) -> Span:
         raise InputError(f"{place}: must be (start, end, label), not {shown_value(value)}")
     check_text(value[2], place)
     return Span(int(value[0]), int(value[1]), value[2])
+
+
+def _result(label: str, start: int, end: int, text: str, score: float) -> dict[str, Any]:
+    return {"label": label, "start": start, "end": end, "text": text, "score": score}

@@ -14,8 +14,7 @@ from scipy.special import softmax
 
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import NO_LABEL
-from albert_tf.tasks.tagging.entities import Entity, chunks
-from albert_tf.tasks.tagging.tags import OUTSIDE, continued
+from albert_tf.tasks.tagging.tags import OUTSIDE, Entity, chunks, continued
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.packing import window_starts
 from albert_tf.tokenizers.words import split_words

@@ -9,7 +9,6 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.prediction.files import row_writer
-from albert_tf.tasks.classification.class_weights import class_weights
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -17,6 +16,7 @@ from albert_tf.tasks.classification.datasets import (
     RowSet,
     TableFile,
 )
+from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS

@@ -17,7 +17,6 @@ from albert_tf.interop.convert import ConvertOptions, convert
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.prediction.tasks import Export
 from albert_tf.tasks.classification.datasets import ClassificationDataset
-from albert_tf.tasks.classification.predict import predict_exported
 from albert_tf.tasks.classification.targets import TARGETS
 from tests.conftest import slow
 from tests.support.kinds_of_tasks import write_weights
@@ -63,8 +62,7 @@ def test_equal_numbers_are_one_class_that_keeps_its_type(tmp_path, kind, rows, l
     dataset = ClassificationDataset("table", {}, target=kind)
     examples = read(write(tmp_path / "rows.jsonl", *rows), "label", dataset)
     target = TARGETS[kind].learn(dataset, examples)
-    for name, text in target.adjacent_files().items():
-        (tmp_path / name).write_text(text)
+    (tmp_path / LABELS_FILE).write_text(labels_text(target.labels))
     assert typed(json.loads((tmp_path / LABELS_FILE).read_text())) == typed(labels)
     again = TARGETS[kind](dataset, find_adjacent_files(str(tmp_path)).labels)
     assert again.labels == target.labels
@@ -123,10 +121,11 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     export = Export.__new__(Export)
     export.settings, export.labels = {}, {}
     monkeypatch.setattr(Export, "__call__", lambda *_: [outputs])
-    assert predict_exported(export, {"text": ["x"]})[0]["prediction"] == "true"
+    predict = albert_tf.TextClassifier._predict_exported
+    assert predict(export, {"text": ["x"]})[0]["prediction"] == "true"
     (tmp_path / LABELS_FILE).write_text("[false, true]")
     export.labels = {label: label for label in find_adjacent_files(str(tmp_path)).labels}
-    assert predict_exported(export, {"text": ["x"]}) == [
+    assert albert_tf.TextClassifier._predict_exported(export, {"text": ["x"]}) == [
         {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
     ]
 

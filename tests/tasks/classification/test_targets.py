@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from sklearn.utils import compute_class_weight
 
 from albert_tf.errors import InputError
-from albert_tf.files import parse_json
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.interop.file_names import LABELS_FILE
-from albert_tf.tasks.classification.class_weights import class_weights
+from albert_tf.interop.adjacent_files import labels_text
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -22,6 +20,7 @@ from albert_tf.tasks.classification.datasets import (
     RowSet,
     TableFile,
 )
+from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import SavedTarget, restore
@@ -196,9 +195,8 @@ def test_what_was_learned_is_restored():
         ("multi_label", ("a", "b,c")),
     ):
         target = TARGETS[kind].learn(task(kind), examples(*labels))
-        files = target.adjacent_files()
-        saved = parse_json(files["target.json"], "target.json", SavedTarget)
-        again = restore(task(kind), saved, json.loads(files.get(LABELS_FILE, "[]")))
+        saved = SavedTarget(kind=kind, spread=target.spread)
+        again = restore(task(kind), saved, json.loads(labels_text(target.labels)))
         assert (again.kind, again.labels, again.spread, again.outputs) == (
             kind,
             target.labels,

@@ -41,7 +41,7 @@ def numbers(count, first=10):
 
 def question(context=5, candidates=(3, 3), answer=0, group="", name="q"):
     texts = tuple(numbers(count, 20) for count in candidates)
-    return ChoiceQuestion("f:1", name, group, numbers(context), "", texts, texts, answer)
+    return ChoiceQuestion("f:1", name, group, numbers(context), "", texts, answer)
 
 
 @random_inputs(50)

@@ -9,19 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.tasks.question_answering.answers import (
+from albert_tf.tasks.question_answering.readers import SquadQuestion
+from albert_tf.tasks.question_answering.spans import (
+    Candidate,
     Prediction,
+    best_candidates,
+    conditional_spans,
+    independent_spans,
     null_of_class,
     null_of_logits,
     predict_answers,
     write_answers,
-)
-from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tasks.question_answering.spans import (
-    Candidate,
-    best_candidates,
-    conditional_spans,
-    independent_spans,
 )
 from albert_tf.tasks.question_answering.windows import Window, max_context, parts_of
 from tests.conftest import random_inputs

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 
 from albert_tf.tasks.question_answering.metrics import (
     SQUAD,
+    best_threshold,
+    evaluate,
     exact_match,
     f1,
     normalize_answer,
-)
-from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
-from albert_tf.tasks.question_answering.squad_metrics import (
-    best_threshold,
-    evaluate,
     question_scores,
 )
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 
 WORDS = st.lists(
     st.sampled_from(["a", "The", "an", "cat", "Cat,", "mat", "...", "then", "a-the", "é", "—", ""]),

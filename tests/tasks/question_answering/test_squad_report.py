@@ -7,8 +7,7 @@ import pytest
 
 from albert_tf.report.intervals import bootstrap_mean, wilson
 from albert_tf.report.sections import Part
-from albert_tf.tasks.question_answering.answers import Candidate, Prediction
-from albert_tf.tasks.question_answering.metrics import CMRC
+from albert_tf.tasks.question_answering.metrics import CMRC, evaluate, overlapping_sentence
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tasks.question_answering.report import (
     answered_section,
@@ -16,7 +15,7 @@ from albert_tf.tasks.question_answering.report import (
     sentences_around,
     squad_sections,
 )
-from albert_tf.tasks.question_answering.squad_metrics import evaluate, overlapping_sentence
+from albert_tf.tasks.question_answering.spans import Candidate, Prediction
 
 
 def question(name, *answers):

@@ -20,7 +20,6 @@ from albert_tf.finetuning.run_comparison import data_key
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import TokenClassificationObjective
-from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
 from albert_tf.tasks.tagging.options import TaggingOptions
 from albert_tf.tasks.tagging.readers import (
     ReadOptions,
@@ -30,7 +29,7 @@ from albert_tf.tasks.tagging.readers import (
     read_tagged,
 )
 from albert_tf.tasks.tagging.report import find_errors, marked_text
-from albert_tf.tasks.tagging.tags import kind_of
+from albert_tf.tasks.tagging.tags import Entity, chunks, count_matches, invalid_tags, kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import (
     TEXT,
@@ -429,7 +428,7 @@ def test_published_data_is_found_by_name(tmp_path):
         output_dir="out", task_name="cluener", data_dir=str(tmp_path), do_eval=True
     )
     assert options.split_files("eval") == [f"{tmp_path}/cluener_public/dev.json"]
-    with pytest.raises(InputError, match="cluener_public or CLUENER in it contains test.json"):
+    with pytest.raises(InputError, match="contains no .*/CLUENER/test.json"):
         options.split_files("predict")
     for changed, message in (
         ({"data_dir": None}, "`data_dir`: `task_name`=cluener needs its folder"),

@@ -10,8 +10,8 @@ import zipfile
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.glue import submission
-from albert_tf.tasks.classification.glue.submission import SubmissionOptions, gather
+from albert_tf.tasks.classification import glue_submission
+from albert_tf.tasks.classification.glue_submission import SubmissionOptions, gather
 from tests.conftest import ROOT
 
 
@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 def rows(monkeypatch):
     """Test sets of three rows and two tasks, instead of hundreds of thousands."""
     rows = {"CoLA.tsv": 3, "AX.tsv": 2}
-    monkeypatch.setattr(submission, "SUBMISSION_ROWS", rows)
+    monkeypatch.setattr(glue_submission, "SUBMISSION_ROWS", rows)
     return rows
 
 
@@ -37,8 +37,8 @@ def options(tmp_path):
 
 @pytest.mark.slow
 def test_as_a_command(tmp_path):
-    write(tmp_path / "wnli", "WNLI.tsv", submission.SUBMISSION_ROWS["WNLI.tsv"])
-    words = ("-m", "albert_tf.tasks.classification.glue.submission", f"--output_dirs={tmp_path}/*")
+    write(tmp_path / "wnli", "WNLI.tsv", glue_submission.SUBMISSION_ROWS["WNLI.tsv"])
+    words = ("-m", "albert_tf.tasks.classification.glue_submission", f"--output_dirs={tmp_path}/*")
     done = subprocess.run(
         [sys.executable, *words, f"--submission_file={tmp_path}/glue.zip", "--incomplete"],
         cwd=ROOT,

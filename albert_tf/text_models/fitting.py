@@ -1,17 +1,20 @@
-"""The arguments of `fit`, and what they mean in terms of the options of the commands."""
+"""The arguments of `fit` in terms of the options of the commands, and the batches of these."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
+import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.input.examples import Features
+from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.optimization import OPTIMIZERS, create_optimizer, create_schedule
 from albert_tf.options import check_limits, option
 from albert_tf.text_models.inputs import check_number, check_whole_number
@@ -63,12 +66,11 @@ class FitArguments:
         checked = cls(**arguments)
         if checked.epochs is not None and checked.steps is not None:
             raise InputError(f"`steps`={checked.steps} and `epochs`={checked.epochs}: give one")
-        for name in ("steps", "batch_size", "seed"):
-            if getattr(checked, name) is not None:
-                check_whole_number(name, getattr(checked, name))
-        for name in ("epochs", "learning_rate", "warmup_proportion"):
-            if getattr(checked, name) is not None:
-                check_number(name, getattr(checked, name))
+        for name, value in arguments.items():
+            if name in ("steps", "batch_size", "seed") and value is not None:
+                check_whole_number(name, value)
+            if name in ("epochs", "learning_rate", "warmup_proportion") and value is not None:
+                check_number(name, value)
         check_limits(checked)
         if isinstance(checked.optimizer, str) and checked.optimizer not in OPTIMIZERS:
             raise InputError(
@@ -133,31 +135,22 @@ class FitArguments:
         )
 
 
-class Epochs(NamedTuple):
-    """How the steps of a run are divided into epochs of Keras, the last of which may be shorter.
+def epochs_of(total_steps: int, steps_per_pass: int, epochs: float | None) -> tuple[int, int]:
+    """Divide the steps of a run into epochs of Keras.
 
-    Attributes:
-        number: of epochs.
-        steps: of every epoch but the last.
+    Args:
+        total_steps: of the run.
+        steps_per_pass: steps in which every example is seen once.
+        epochs: number of passes; None for a run of a given number of steps.
+
+    Returns:
+        The number of epochs, and the steps of every one but the last, which may be shorter.
     """
-
-    number: int
-    steps: int
-
-    @classmethod
-    def divide(cls, total_steps: int, steps_per_pass: int, epochs: float | None) -> Epochs:
-        """Divide a run.
-
-        Args:
-            total_steps: of the run.
-            steps_per_pass: steps in which every example is seen once.
-            epochs: number of passes; None for a run of a given number of steps.
-        """
-        if epochs is None:
-            steps = min(total_steps, steps_per_pass)
-        else:
-            steps = math.ceil(total_steps / min(math.ceil(epochs), total_steps))
-        return cls(math.ceil(total_steps / steps), steps)
+    if epochs is None:
+        steps = min(total_steps, steps_per_pass)
+    else:
+        steps = math.ceil(total_steps / min(math.ceil(epochs), total_steps))
+    return math.ceil(total_steps / steps), steps
 
 
 class StopAfter(keras.callbacks.Callback):
@@ -172,3 +165,60 @@ class StopAfter(keras.callbacks.Callback):
         self._left -= 1
         if not self._left:
             self.model.stop_training = True
+
+
+# What evaluation batches contain besides the examples.
+_BOOKKEEPING = ("example_number", "is_real_example")
+
+
+def training_batches(features: Features, length: int, size: int, seed: int) -> Any:
+    """Return endless shuffled batches of features, padded to at most `length`, for Keras' `fit`."""
+    stream = MemoryStream(features, length, size, seed)
+    if _is_on_tensorflow():
+        # Of a generator of NumPy batches, Keras fixes the length of all to that of the first ones.
+        from albert_tf.engines.tensorflow.batches import dataset
+
+        return dataset(stream)
+    batches = stream.batches()
+    return ((batches[step],) for step in range(len(batches)))
+
+
+def evaluation_batches(features: Features, length: int, size: int) -> Any:
+    """Return the batches of all examples once, without what pads the last one."""
+    stream = MemoryStream(features, length, size)
+    if not _is_on_tensorflow():
+        return _EvaluationSequence(stream)
+    import tensorflow as tf
+
+    from albert_tf.engines.tensorflow.batches import dataset
+
+    def real(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        chosen = batch["is_real_example"] > 0
+        return {
+            name: tf.boolean_mask(value, chosen)
+            for name, value in batch.items()
+            if name not in _BOOKKEEPING
+        }
+
+    return dataset(stream).map(real)
+
+
+def _is_on_tensorflow() -> bool:
+    backend = keras.backend.backend()
+    if backend not in ("tensorflow", "jax"):
+        raise InputError(f"KERAS_BACKEND={backend}: must be one of tensorflow, jax")
+    return backend == "tensorflow"
+
+
+class _EvaluationSequence(keras.utils.PyDataset):
+    def __init__(self, stream: MemoryStream):
+        super().__init__()
+        self._batches = stream.batches()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray]]:
+        batch = self._batches[index]
+        chosen = batch["is_real_example"] > 0
+        return ({name: value[chosen] for name, value in batch.items() if name not in _BOOKKEEPING},)

@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.task import ExampleSet
-from albert_tf.tasks.classification.clue.tasks import CLUE
+from albert_tf.tasks.classification.clue import CLUE
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset

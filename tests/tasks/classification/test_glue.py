@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.glue.submission import SUBMISSION_ROWS
-from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.glue import GLUE
+from albert_tf.tasks.classification.glue_submission import SUBMISSION_ROWS
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.task import ClassificationTask
