@@ -97,27 +97,12 @@ MANIFEST = {
     "documents": 3,
     "swapped_in_training": True,
 }
-SQUAD = {
-    "version": "v2.0",
-    "data": [
-        {
-            "title": "t",
-            "paragraphs": [
-                {
-                    "context": "The cat sat on the mat.",
-                    "qas": [
-                        {
-                            "id": "1",
-                            "question": "Who sat?",
-                            "answers": [{"text": "The cat", "answer_start": 0}],
-                        },
-                        {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
-                    ],
-                }
-            ],
-        }
-    ],
-}
+_QUESTIONS = [
+    {"id": "1", "question": "Who sat?", "answers": [{"text": "The cat", "answer_start": 0}]},
+    {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
+]
+_PARAGRAPH = {"context": "The cat sat on the mat.", "qas": _QUESTIONS}
+SQUAD = {"version": "v2.0", "data": [{"title": "t", "paragraphs": [_PARAGRAPH]}]}
 RACE = {
     "id": "high1.txt",
     "article": "The cat sat on the mat.",
@@ -128,6 +113,7 @@ RACE = {
 CHOICE = {"id": 1, "context": "a", "question": "b _", "choices": ["c", "d"], "answer": 1}
 CMRC_ENTRY = {"query_id": "1", "query_text": "谁坐着？", "answers": ["猫"]}
 CMRC = [{"context_id": "1", "context_text": "猫坐在垫子上。", "qas": [CMRC_ENTRY]}]
+_RACE = {"task_name": "race", "high_only": True}
 C3_ENTRY = {"question": "谁坐着？", "choice": ["猫", "狗"], "answer": "猫"}
 C3 = [[["猫坐在垫子上。"], [C3_ENTRY], "1-1"]]
 TAGGED = [
@@ -155,27 +141,54 @@ class Kind(NamedTuple):
     read: Callable[[pathlib.Path], Any]
 
 
-def _text(name: str, content: Any) -> Callable[[pathlib.Path], Any]:
-    text = content if isinstance(content, str) else json.dumps(content)
-    return lambda folder: (folder / name).write_text(text, "utf-8")
-
-
-def _bytes(name: str, content: bytes) -> Callable[[pathlib.Path], Any]:
+def _writer(name: str, content: Any) -> Callable[[pathlib.Path], Any]:
+    """Write bytes, a text, or anything else as JSON."""
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
     return lambda folder: (folder / name).write_bytes(content)
 
 
-def _corpus(format: str, name: str) -> Callable[[pathlib.Path], Any]:
-    def read(folder: pathlib.Path) -> None:
+def _file(name: str, content: Any, read: Callable[[str], Any]) -> Kind:
+    """Return a kind whose file stands alone; `read` gets its path."""
+    return Kind(name, _writer(name, content), lambda folder: read(f"{folder}/{name}"))
+
+
+def _beside(name: str, content: Any, read: Callable[[str], Any] = find_adjacent_files) -> Kind:
+    """Return a kind that belongs to a model; `read` gets the path of the folder."""
+    return Kind(name, _writer(name, content), lambda folder: read(str(folder)))
+
+
+def _corpus(format: str, name: str, content: Any) -> Kind:
+    def read(path: str) -> None:
         corpus, options = CORPUS_FORMATS[format], ReaderOptions()
-        for unit in corpus.units([str(folder / name)], options):
+        for unit in corpus.units([path], options):
             for document in corpus.documents(unit, options, Counts()):
                 "".join(document.paragraphs).encode()
 
+    return _file(name, content, read)
+
+
+def _table(name: str, content: Any) -> Kind:
+    return _file(name, content, lambda path: list(read_table(path)))
+
+
+def _settings(form: type, options: type, name: str, content: Any) -> Kind:
+    """Return the kind of what training notes for exports and later runs."""
+
+    def read(folder: str) -> None:
+        read_settings(form, folder, name, {})
+        with_trained_settings(options(output_dir=folder))
+
+    return _beside(name, content, read)
+
+
+def _read_choices(split: str, **options: Any) -> Callable[[str], Any]:
+    def read(place: str) -> None:
+        where = "data_dir" if split == "predict" else f"{split}_file"
+        options[where] = place
+        read_questions(MultipleChoiceOptions(output_dir="x", **options), split)
+
     return read
-
-
-def _table(name: str) -> Callable[[pathlib.Path], Any]:
-    return lambda folder: list(read_table(str(folder / name)))
 
 
 def _weights(name: str) -> Callable[[pathlib.Path], Any]:
@@ -276,7 +289,7 @@ def _read_best(folder: pathlib.Path) -> None:
 
 def _make_best(folder: pathlib.Path) -> None:
     (folder / "best").mkdir()
-    _text("best/model.ckpt-7.json", {"metric": "loss", "value": 0.5, "step": 7})(folder)
+    _writer("best/model.ckpt-7.json", {"metric": "loss", "value": 0.5, "step": 7})(folder)
 
 
 def _make_start(folder: pathlib.Path) -> None:
@@ -309,15 +322,11 @@ def _make_finished(folder: pathlib.Path) -> None:
 
 def _make_race(folder: pathlib.Path) -> None:
     (folder / "RACE" / "test" / "high").mkdir(parents=True)
-    _text("RACE/test/high/1.txt", RACE)(folder)
+    _writer("RACE/test/high/1.txt", RACE)(folder)
 
 
-def _read_vocabulary(name: str) -> Callable[[pathlib.Path], Any]:
-    def read(folder: pathlib.Path) -> None:
-        tokenizer = Tokenizer.load(str(folder / name))
-        tokenizer.encode("The cat sat on the mat, 1,234 times.")
-
-    return read
+def _read_vocabulary(path: str) -> None:
+    Tokenizer.load(path).encode("The cat sat on the mat, 1,234 times.")
 
 
 def _make_archive(ending: str) -> Callable[[pathlib.Path], Any]:
@@ -403,20 +412,14 @@ KINDS: dict[str, Kind] = {
     "compressed archive": Kind("a.tar.gz", _make_archive("gztar"), _read_archive("a.tar.gz")),
     "archive": Kind("a.tar", _make_archive("tar"), _read_archive("a.tar")),
     "zip archive": Kind("a.zip", _make_archive("zip"), _read_archive("a.zip")),
-    "source of weights": Kind(
-        "albert_tf_source.json",
-        _text("albert_tf_source.json", Origin("a", "https://a", "SHA-256 1").to_json()),
-        lambda folder: source_of(str(folder)),
+    "source of weights": _beside(
+        "albert_tf_source.json", Origin("a", "https://a", "SHA-256 1").to_json(), source_of
     ),
-    "albert_config.json": Kind(
-        "albert_config.json",
-        _text("albert_config.json", CONFIG.to_json()),
-        lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config.json")),
+    "albert_config.json": _file(
+        "albert_config.json", CONFIG.to_json(), AlbertConfig.from_json_file
     ),
-    "config of albert_zh": Kind(
-        "albert_config_tiny.json",
-        _text("albert_config_tiny.json", _ALBERT_ZH),
-        lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config_tiny.json")),
+    "config of albert_zh": _file(
+        "albert_config_tiny.json", _ALBERT_ZH, AlbertConfig.from_json_file
     ),
     "config.json of Hugging Face": Kind(
         "config.json", _make_huggingface, _weights("model.safetensors")
@@ -429,82 +432,61 @@ KINDS: dict[str, Kind] = {
     ),
     "safetensors": Kind("model.safetensors", _make_huggingface, _weights("model.safetensors")),
     "safetensors index": Kind("model.safetensors.index.json", _make_parts, _weights("")),
-    "labels.json": Kind(
-        "labels.json",
-        _text("labels.json", ["a", "b"]),
-        lambda folder: find_adjacent_files(str(folder)),
-    ),
-    "eval_results.txt": Kind(
+    "labels.json": _beside("labels.json", ["a", "b"]),
+    "eval_results.txt": _beside(
         "eval_results.txt",
-        _text("eval_results.txt", "eval_f1 = 0.5\nglobal_step = 7\n"),
-        lambda folder: (find_adjacent_files(str(folder)), read_results(str(folder))),
+        "eval_f1 = 0.5\nglobal_step = 7\n",
+        lambda folder: (find_adjacent_files(folder), read_results(folder)),
     ),
-    "evaluation_data.json": Kind(
-        "evaluation_data.json",
-        _text("evaluation_data.json", [{"name": "", "data": "dev.tsv", "examples": 9}]),
-        lambda folder: find_adjacent_files(str(folder)),
+    "evaluation_data.json": _beside(
+        "evaluation_data.json", [{"name": "", "data": "dev.tsv", "examples": 9}]
     ),
-    "training_data.json": Kind(
-        "training_data.json",
-        _text("training_data.json", {"a.manifest.json": MANIFEST}),
-        lambda folder: find_adjacent_files(str(folder)),
-    ),
-    "target.json": Kind(
+    "training_data.json": _beside("training_data.json", {"a.manifest.json": MANIFEST}),
+    "target.json": _settings(
+        ClassificationSettings,
+        ClassificationOptions,
         "target.json",
-        _text("target.json", {"kind": "regression", "spread": 0.5, "max_seq_length": 9}),
-        lambda folder: (
-            read_json(str(folder / "target.json"), SavedTarget),
-            read_settings(ClassificationSettings, str(folder), "target.json", {}),
-            with_trained_settings(ClassificationOptions(output_dir=str(folder))),
-        ),
+        {"kind": "regression", "spread": 0.5, "max_seq_length": 9},
     ),
-    "question_answering.json": Kind(
+    "saved target": _file(
+        "target.json",
+        {"kind": "regression", "spread": 0.5, "max_seq_length": 9},
+        lambda path: read_json(path, SavedTarget),
+    ),
+    "question_answering.json": _settings(
+        QuestionAnsweringSettings,
+        QuestionAnsweringOptions,
         "question_answering.json",
-        _text("question_answering.json", {"squad_head": "span", "doc_stride": 9}),
-        lambda folder: (
-            read_settings(QuestionAnsweringSettings, str(folder), "question_answering.json", {}),
-            with_trained_settings(QuestionAnsweringOptions(output_dir=str(folder))),
-        ),
+        {"squad_head": "span", "doc_stride": 9},
     ),
-    "multiple_choice.json": Kind(
+    "multiple_choice.json": _settings(
+        MultipleChoiceSettings,
+        MultipleChoiceOptions,
         "multiple_choice.json",
-        _text("multiple_choice.json", {"task_name": "race", "max_qa_length": 9}),
-        lambda folder: (
-            read_settings(MultipleChoiceSettings, str(folder), "multiple_choice.json", {}),
-            with_trained_settings(MultipleChoiceOptions(output_dir=str(folder))),
-        ),
+        {"task_name": "race", "max_qa_length": 9},
     ),
-    "tagging.json": Kind(
+    "tagging.json": _settings(
+        TaggingSettings,
+        TaggingOptions,
         "tagging.json",
-        _text(
-            "tagging.json",
-            {"unit": "text", "tags": "entities", "max_seq_length": 9, "tag_column": 2},
-        ),
-        lambda folder: (
-            read_settings(TaggingSettings, str(folder), "tagging.json", {}),
-            with_trained_settings(TaggingOptions(output_dir=str(folder))),
-        ),
+        {"unit": "text", "tags": "entities", "max_seq_length": 9, "tag_column": 2},
     ),
-    "evaluations.jsonl": Kind(
-        "evaluations.jsonl",
-        _text("evaluations.jsonl", EVALUATIONS),
-        lambda folder: read_rows(str(folder / "evaluations.jsonl")),
-    ),
-    "metrics.jsonl": Kind("metrics.jsonl", _text("metrics.jsonl", EVALUATIONS), _read_log),
+    "evaluations.jsonl": _file("evaluations.jsonl", EVALUATIONS, read_rows),
+    "metrics.jsonl": Kind("metrics.jsonl", _writer("metrics.jsonl", EVALUATIONS), _read_log),
     "best": Kind("best/model.ckpt-7.json", _make_best, _read_best),
     "last_start.json": Kind("last_start.json", _make_start, _read_start),
     "finished.json": Kind("finished.json", _make_finished, _read_finished),
-    "seeds.json": Kind(
+    "seeds.json": _beside(
         "seeds.json",
-        _text("seeds.json", {"best": "a", "settings": [{"runs": 3}], "runs": [{"f1": 0.5}]}),
-        lambda folder: run_report._runs(str(folder)),
+        {"best": "a", "settings": [{"runs": 3}], "runs": [{"f1": 0.5}]},
+        run_report._runs,
     ),
-    "export.json": Kind(
+    "export.json": _beside(
         "export.json",
-        _text("export.json", {"head": "span", "made_from": {"task": {}, "labels": ["a"]}}),
-        lambda folder: export_manifest.is_complete(str(folder), {"task": {}, "labels": ["a"]}),
+        {"head": "span", "made_from": {"task": {}, "labels": ["a"]}},
+        lambda folder: export_manifest.is_complete(folder, {"task": {}, "labels": ["a"]}),
     ),
-    "manifest.json": Kind("a.manifest.json", _text("a.manifest.json", MANIFEST), _read_manifest),
+    "manifest.json": Kind("a.manifest.json", _writer("a.manifest.json", MANIFEST), _read_manifest),
     "index.json": Kind(
         "a.index.json", _make_index, lambda folder: find_indexes([str(folder / "a.tfrecord")])
     ),
@@ -512,27 +494,19 @@ KINDS: dict[str, Kind] = {
     "checkpoint": Kind("model.ckpt-7.data-00000-of-00001", _make_checkpoint, _read_checkpoint),
     "checkpoint index": Kind("model.ckpt-7.index", _make_checkpoint, _read_checkpoint),
     "keras weights": Kind("model.weights.h5", _make_keras, _weights("model.weights.h5")),
-    "spiece.model": Kind(
-        "a.model", _bytes("a.model", OWN_VOCABULARY.read_bytes()), _read_vocabulary("a.model")
+    "spiece.model": _file("a.model", OWN_VOCABULARY.read_bytes(), _read_vocabulary),
+    "vocab.txt": _file(
+        "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##a", _read_vocabulary
     ),
-    "vocab.txt": Kind(
-        "vocab.txt",
-        _text("vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##a"])),
-        _read_vocabulary("vocab.txt"),
+    "tsv": _table("a.tsv", CSV.replace(",", "\t")),
+    "csv": _table("a.csv", CSV),
+    "jsonl": _table("a.jsonl", _lines(ROWS)),
+    "parquet": _table("a.parquet", b"")._replace(make=_make_parquet),
+    "xlsx": _table("a.xlsx", b"")._replace(
+        make=lambda folder: workbooks.write_xlsx(folder / "a.xlsx", [["text", "label"], ["a", 1.0]])
     ),
-    "tsv": Kind("a.tsv", _text("a.tsv", CSV.replace(",", "\t")), _table("a.tsv")),
-    "csv": Kind("a.csv", _text("a.csv", CSV), _table("a.csv")),
-    "jsonl": Kind("a.jsonl", _text("a.jsonl", _lines(ROWS)), _table("a.jsonl")),
-    "parquet": Kind("a.parquet", _make_parquet, _table("a.parquet")),
-    "xlsx": Kind(
-        "a.xlsx",
-        lambda folder: workbooks.write_xlsx(folder / "a.xlsx", [["text", "label"], ["a", 1.0]]),
-        _table("a.xlsx"),
-    ),
-    "xls": Kind(
-        "a.xls",
-        lambda folder: workbooks.write_xls(folder / "a.xls", workbooks.FILMS),
-        _table("a.xls"),
+    "xls": _table("a.xls", b"")._replace(
+        make=lambda folder: workbooks.write_xls(folder / "a.xls", workbooks.FILMS)
     ),
     "hub glue": Kind("mrpc/train-0.parquet", _make_hub("mrpc/train-0.parquet"), _read_hub_glue),
     "hub squad": Kind(
@@ -541,75 +515,30 @@ KINDS: dict[str, Kind] = {
         lambda folder: read_squad(f"{folder}/squad_v2/train-0.parquet"),
     ),
     "hub race": Kind(
-        "high/test-0.parquet",
-        _make_hub("high/test-0.parquet"),
-        lambda folder: read_questions(
-            MultipleChoiceOptions(
-                output_dir="x", task_name="race", data_dir=str(folder), high_only=True
-            ),
-            "predict",
-        ),
+        "high/test-0.parquet", _make_hub("high/test-0.parquet"), _read_choices("predict", **_RACE)
     ),
-    "squad": Kind("a.json", _text("a.json", SQUAD), lambda folder: read_squad(f"{folder}/a.json")),
-    "race": Kind(
-        "RACE/test/high/1.txt",
-        _make_race,
-        lambda folder: read_questions(
-            MultipleChoiceOptions(
-                output_dir="x", task_name="race", data_dir=str(folder), high_only=True
-            ),
-            "predict",
-        ),
-    ),
-    "choices": Kind(
-        "a.jsonl",
-        _text("a.jsonl", _lines([CHOICE] * 3)),
-        lambda folder: read_questions(
-            MultipleChoiceOptions(output_dir="x", task_name="json", train_file=f"{folder}/a.jsonl"),
-            "train",
-        ),
-    ),
-    "conll": Kind(
+    "race": Kind("RACE/test/high/1.txt", _make_race, _read_choices("predict", **_RACE)),
+    "choices": _file("a.jsonl", _lines([CHOICE] * 3), _read_choices("train", task_name="json")),
+    "c3": _beside("test.json", C3, _read_choices("predict", task_name="c3")),
+    "conll": _file(
         "a.txt",
-        _text("a.txt", "Anna\tB-PER\nleft\tO\n\n# a comment\nOslo\tB-LOC\n"),
-        lambda folder: read_tagged(f"{folder}/a.txt", ReadOptions()),
+        "Anna\tB-PER\nleft\tO\n\n# a comment\nOslo\tB-LOC\n",
+        lambda path: read_tagged(path, ReadOptions()),
     ),
-    "tagged texts": Kind(
-        "a.jsonl",
-        _text("a.jsonl", _lines(TAGGED)),
-        lambda folder: read_tagged(f"{folder}/a.jsonl", ReadOptions()),
+    "tagged texts": _file("a.jsonl", _lines(TAGGED), lambda path: read_tagged(path, ReadOptions())),
+    "conllu": _file(
+        "a.txt", CONLLU, lambda path: read_tagged(path, ReadOptions(word_column=2, tag_column=4))
     ),
-    "conllu": Kind(
-        "a.txt",
-        _text("a.txt", CONLLU),
-        lambda folder: read_tagged(f"{folder}/a.txt", ReadOptions(word_column=2, tag_column=4)),
-    ),
-    "squad rows": Kind(
-        "a.jsonl",
-        _text("a.jsonl", _lines(QUESTIONS)),
-        lambda folder: read_squad(f"{folder}/a.jsonl"),
-    ),
-    "cmrc": Kind("a.json", _text("a.json", CMRC), lambda folder: read_squad(f"{folder}/a.json")),
-    "c3": Kind(
-        "test.json",
-        _text("test.json", C3),
-        lambda folder: read_questions(
-            MultipleChoiceOptions(output_dir="x", task_name="c3", data_dir=str(folder)), "predict"
-        ),
-    ),
+    "squad": _file("a.json", SQUAD, read_squad),
+    "squad rows": _file("a.jsonl", _lines(QUESTIONS), read_squad),
+    "cmrc": _file("a.json", CMRC, read_squad),
     "TFRecord": Kind("a.tfrecord", _make_records, _read_records),
-    "dump": Kind("a.xml", _bytes("a.xml", DUMP), _corpus("wikipedia", "a.xml")),
-    "dump, compressed": Kind(
-        "a.xml.bz2", _bytes("a.xml.bz2", bz2.compress(DUMP)), _corpus("wikipedia", "a.xml.bz2")
-    ),
-    "book": Kind("a.txt", _text("a.txt", BOOK), _corpus("books", "a.txt")),
-    "text": Kind("a.txt", _text("a.txt", BOOK), _corpus("text", "a.txt")),
+    "dump": _corpus("wikipedia", "a.xml", DUMP),
+    "dump, compressed": _corpus("wikipedia", "a.xml.bz2", bz2.compress(DUMP)),
+    "book": _corpus("books", "a.txt", BOOK),
+    "text": _corpus("text", "a.txt", BOOK),
     **{
-        f"text, compressed ({name})": Kind(
-            f"a.txt.{name}",
-            _bytes(f"a.txt.{name}", compress(BOOK.encode())),
-            _corpus("text", f"a.txt.{name}"),
-        )
+        f"text, compressed ({name})": _corpus("text", f"a.txt.{name}", compress(BOOK.encode()))
         for name, compress in (
             ("gz", gzip.compress),
             ("bz2", bz2.compress),
@@ -617,18 +546,14 @@ KINDS: dict[str, Kind] = {
             ("zst", functools.partial(pyarrow.compress, codec="zstd", asbytes=True)),
         )
     },
-    "wikitext": Kind(
-        "a.tokens", _text("a.tokens", " = Title = \n\n A text .\n"), _corpus("wikitext", "a.tokens")
+    "wikitext": _corpus("wikitext", "a.tokens", " = Title = \n\n A text .\n"),
+    "corpus of passages": _corpus("reading_sets", "a.json", SQUAD),
+    "parquet corpus": _corpus("table", "a.parquet", b"")._replace(make=_make_parquet),
+    "jsonl corpus, compressed": _corpus(
+        "table", "a.jsonl.gz", gzip.compress(_lines(ROWS).encode())
     ),
-    "corpus of passages": Kind("a.json", _text("a.json", SQUAD), _corpus("reading_sets", "a.json")),
-    "parquet corpus": Kind("a.parquet", _make_parquet, _corpus("table", "a.parquet")),
-    "jsonl corpus, compressed": Kind(
-        "a.jsonl.gz",
-        _bytes("a.jsonl.gz", gzip.compress(_lines(ROWS).encode())),
-        _corpus("table", "a.jsonl.gz"),
-    ),
-    "jsonl corpus": Kind("a.jsonl", _text("a.jsonl", _lines(ROWS)), _corpus("table", "a.jsonl")),
-    "csv corpus": Kind("a.csv", _text("a.csv", CSV), _corpus("table", "a.csv")),
+    "jsonl corpus": _corpus("table", "a.jsonl", _lines(ROWS)),
+    "csv corpus": _corpus("table", "a.csv", CSV),
 }
 if importlib.util.find_spec("orbax"):
     KINDS |= {

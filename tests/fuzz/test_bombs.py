@@ -18,15 +18,12 @@ from data_prep.corpora import table
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.dumps import pages_of, split_dump
 from data_prep.corpora.wikipedia import documents
+from tests.fuzz.kinds import PAGE
 from tests.support.workbooks import write_xlsx
 
 pytestmark = pytest.mark.integration
 
 MEGABYTE = 1 << 20
-PAGE = (
-    "<page><title>{}</title><ns>0</ns><id>1</id>"
-    "<revision><id>1</id><text>{}</text></revision></page>"
-)
 
 
 def with_peak(work: Callable[[], Any]) -> tuple[Any, int]:
