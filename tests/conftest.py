@@ -72,8 +72,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def heed_ctrl_c() -> None:
-    """For `preexec_fn`: a shell's background jobs, which tests may run in, ignore Ctrl-C."""
+    """For `preexec_fn`: tests may run in a shell's background job, or after nohup."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def slow(*values: Any) -> list:

@@ -20,6 +20,7 @@ def handlers():
     """Yield what is set before; put back whatever a test does."""
     found = {number: signal.getsignal(number) for number in SIGNALS}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
     yield {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in found.items():
         signal.signal(number, handler)
@@ -115,7 +116,7 @@ sys.exit(128 + signals.received)
 def test_a_terminal_that_closes_lets_the_work_be_saved(tmp_path):
     terminal, side = pty.openpty()
     words = [sys.executable, "-c", SAVING, str(tmp_path / "saved")]
-    process = subprocess.Popen(words, cwd=ROOT, stdout=side, stderr=side)
+    process = subprocess.Popen(words, cwd=ROOT, stdout=side, stderr=side, preexec_fn=heed_ctrl_c)
     os.close(side)
     assert os.read(terminal, 5) == b"ready"
     os.close(terminal)
