@@ -39,11 +39,7 @@ ANALYSES: dict[str, tuple[type[OutputOptions], str]] = {
 
 
 def run_analysis(name: str, options: OutputOptions) -> None:
-    """Run an analysis and write its files; load a framework only if it reads weights.
-
-    Args:
-        name: a key of `ANALYSES`.
-        options: its flags.
+    """Run a key of `ANALYSES` and write its files; load a framework only if it reads weights.
 
     Raises:
         InputError: If a flag, the model or a text is invalid.

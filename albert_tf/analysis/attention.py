@@ -48,13 +48,9 @@ class AttentionMaps(NamedTuple):
 def attention_maps(
     encoder: keras.Model, tokenizer: Tokenizer, text: str, text_pair: str | None = None
 ) -> AttentionMaps:
-    """Compute the attention weights of a text, or of a pair of texts.
+    """Compute the attention weights of an `AlbertEncoder` for a text, or for a pair of texts.
 
-    Args:
-        encoder: an `AlbertEncoder`.
-        tokenizer: of the model.
-        text: in which special symbols such as `[MASK]` are read.
-        text_pair: the second text of a pair.
+    Special symbols in them, such as `[MASK]`, are read.
 
     Raises:
         InputError: If the text is too long for the model.
@@ -170,12 +166,8 @@ def attention_page(
 ) -> str:
     """Return the HTML text of a page.
 
-    Args:
-        model: its name.
-        tokens: of the sequence.
-        weights: `[layers, heads, seq, seq]`.
-        tables: title -> values `[layers, heads]`, shown as shaded tables.
-        notes: a sentence about each map, layer by layer.
+    `weights` are `[layers, heads, seq, seq]`; `tables`, title -> values `[layers, heads]`, are
+    shown shaded; `notes` are a sentence about each map, layer by layer.
     """
     numbers = np.rint(weights * _SCALE).astype("<u2")
     layers, heads = weights.shape[:2]

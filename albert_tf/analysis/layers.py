@@ -45,16 +45,10 @@ def layer_distances(
     max_length: int | None = None,
     batch_size: int = 16,
 ) -> LayerDistances:
-    """Compare the input and the output of every layer, token by token.
+    """Compare the input and the output of every layer of an `AlbertEncoder`, token by token.
 
     Every text is read as `[CLS] text [SEP]`. These two symbols count as tokens, padding does not.
-
-    Args:
-        encoder: an `AlbertEncoder`.
-        tokenizer: of the model.
-        texts: at least one text.
-        max_length: maximum length of a text in tokens; by default as long as the model reads.
-        batch_size: texts that are computed at a time.
+    Without `max_length`, in tokens, texts are as long as the model reads.
 
     Raises:
         InputError: If the model does not read sequences of `max_length`.

@@ -184,12 +184,8 @@ def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
 def _can_write(folder: str, requested: str) -> bool:
     """Return whether a folder that takes strings can be written here; log a note if not.
 
-    Args:
-        folder: name of the folder.
-        requested: the option that asks for it, for the error; "" if the user did not.
-
     Raises:
-        InputError: If it was requested but cannot be written.
+        InputError: If an option, `requested`, asks for it and it cannot be written.
     """
     try:
         tensorflow_text()

@@ -16,13 +16,9 @@ class Symbols(NamedTuple):
 
 
 def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
-    """Slice rows of a ragged tensor.
+    """Slice rows of a ragged tensor `[texts, (tokens)]`.
 
-    Args:
-        tokens: `[texts, (tokens)]`.
-        rows: int64 `[parts]`, the row of each part.
-        first: int64 `[parts]`, the index of its first token in that row.
-        length: int64 `[parts]`, its number of tokens.
+    Each part is of a row and has the index of its first token in it and a length, int64 `[parts]`.
 
     Returns:
         `[parts, (tokens)]`.
@@ -73,10 +69,7 @@ def packed(
 ) -> dict[str, tf.Tensor]:
     """Pack `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, padded to the longest.
 
-    Args:
-        first: int32 `[texts, (tokens)]`.
-        second: the same number of texts; None for single texts.
-        symbols: ids of the special symbols.
+    The texts are int32 `[texts, (tokens)]`.
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 `[texts, seq]`.

@@ -26,11 +26,7 @@ def sha256_of_arrays(arrays: Iterable[np.ndarray]) -> str:
 
 
 def is_complete(export_path: str, made_from: dict[str, Any]) -> bool:
-    """Return whether an export made from the same inputs already exists.
-
-    Args:
-        export_path: folder of the export.
-        made_from: everything that determines its content.
+    """Return whether an export made from the same inputs, all that determine it, already exists.
 
     Raises:
         InputError: If the folder contains something else.
@@ -67,11 +63,7 @@ def read_manifest(path: str) -> dict[str, Any]:
 def writing(export_path: str, manifest: dict[str, Any]) -> Iterator[str]:
     """Yield a temporary folder, and rename it to `export_path` if the block succeeds.
 
-    After an error nothing is left.
-
-    Args:
-        export_path: folder of the export; must not exist.
-        manifest: content of `export.json`.
+    After an error nothing is left. `manifest` is the content of `export.json`.
     """
     with replacing(export_path) as partial:
         make_folder(partial, "export_path")

@@ -36,12 +36,7 @@ _BATCH = 32
 class TrainedModel(NamedTuple):
     """A fine-tuned model with everything that its export needs.
 
-    Attributes:
-        head: a key of `albert_tf.task_kinds.heads()`.
-        model: the model with its weights.
-        tokenizer: tokenizer of the model.
-        adjacent: files next to the weights.
-        settings: how the model reads texts.
+    `adjacent` are the files next to its weights; `settings` say how it reads texts.
     """
 
     head: str
@@ -104,12 +99,7 @@ class TaskExport(tf.Module, abc.ABC):
     def _in_batches(
         self, features: dict[str, tf.Tensor], names: Sequence[str]
     ) -> dict[str, tf.Tensor]:
-        """Return outputs of the model for windows, computed in batches.
-
-        Args:
-            features: inputs of the model, `[windows, seq]`.
-            names: of the outputs.
-        """
+        """Return outputs of the model for windows, `[windows, seq]`, computed in batches."""
         windows = tf.shape(features["input_ids"])[0]
 
         def more(first, *arrays):
@@ -148,11 +138,6 @@ def _with_empty_text(texts: tf.Tensor, is_needed: tf.Tensor) -> tf.Tensor:
 
 def task_settings(kind: TaskKind, options: ExportOptions, config: AlbertConfig) -> Any:
     """Return how a model reads texts: the options win over the file next to the weights.
-
-    Args:
-        kind: of the model.
-        options: options of the export.
-        config: config of the encoder.
 
     Raises:
         InputError: If a length is longer than the model supports, or too short for the task.
@@ -195,15 +180,7 @@ def assets(texts: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
-    """Write a model that takes strings.
-
-    Args:
-        folder: folder of the export.
-        kind: of the model.
-        trained: the model.
-
-    Returns:
-        A line about what was written.
+    """Write a model that takes strings into its folder in an export; return a line about it.
 
     Raises:
         InputError: If TensorFlow Text is missing.

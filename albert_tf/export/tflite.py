@@ -41,14 +41,9 @@ PRECISIONS = {
 def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tuple[int, ...]:
     """Parse the lengths of TFLite files and remove duplicates.
 
-    Args:
-        head: a key of `albert_tf.task_kinds.heads()`.
-        tflite_lengths: the lengths as text.
-        longest: longest sequence that the model supports.
-
     Raises:
-        InputError: If a length is not a number or out of range, such a model cannot be written, or
-            LiteRT is not installed.
+        InputError: If a length is not a number or above `longest`, such a model cannot be written,
+            or LiteRT is not installed.
     """
     given = f"`tflite_lengths`={','.join(tflite_lengths)}"
     if tflite_lengths and not heads()[head].lite_outputs:
@@ -71,16 +66,10 @@ def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tu
 def write_lite_files(
     folder: str, head: str, model: keras.Model, lengths: tuple[int, ...]
 ) -> dict[str, Differences]:
-    """Write a file for every length and precision, and log how accurate it is.
+    """Write a file for every length and precision into a new folder, and log how accurate it is.
 
     Their signature `serving_default` takes `input_word_ids`, `input_mask` and `input_type_ids`,
     int32 `[1, length]`; the outputs are those that the head names.
-
-    Args:
-        folder: folder for the files, which is created.
-        head: one with TFLite files.
-        model: the model with its weights.
-        lengths: lengths of the sequences in tokens.
 
     Returns:
         Name of each file -> how accurate it is.

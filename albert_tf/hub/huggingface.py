@@ -64,12 +64,11 @@ def download(
         repo_type: "model" or "dataset".
 
     Returns:
-        A local folder, whose name is the commit. It may lack files that match no pattern, and all
-        files if none does.
+        A local folder, whose name is the commit. It may lack files that match no pattern.
 
     Raises:
-        InputError: If there is no such repository or revision, or no access to it, or it is neither
-            in the cache nor can be fetched.
+        InputError: If there is no such repository or revision, or no access to it, or it is
+            neither in the cache nor can be fetched.
         OSError: If the cache cannot be written to, such as for a full disk.
     """
     from huggingface_hub import snapshot_download  # takes a quarter of a second to load
@@ -169,14 +168,9 @@ def _parsed(place: str, argument: str) -> tuple[HubName, str]:
 
 
 def local_file(path: str, argument: str) -> str:
-    """Fetch a file of a data set of the Hub.
+    """Fetch a file of a data set of the Hub; return its path in the cache.
 
-    Args:
-        path: of the file, which may be a glob for exactly one; other paths are returned unchanged.
-        argument: the caller's name of `path`, for errors.
-
-    Returns:
-        Its path in the cache.
+    The path may be a glob for exactly one file; one that is not of the Hub is returned unchanged.
 
     Raises:
         InputError: If the path is invalid, there is no such file, or it cannot be fetched.
@@ -194,16 +188,10 @@ def local_file(path: str, argument: str) -> str:
 
 
 def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) -> str:
-    """Fetch files of a folder in a data set of the Hub.
+    """Fetch files of a folder in a data set of the Hub; return its path in the cache.
 
-    Args:
-        folder: the folder; others are returned unchanged.
-        needed: groups of paths or globs in the folder; of each group, one must exist. Nothing is
-            fetched if there is none.
-        argument: the caller's name of `folder`, for errors.
-
-    Returns:
-        Its path in the cache; files that were not needed may be missing there.
+    A folder that is not of the Hub is returned unchanged. `needed` are groups of paths or globs in
+    the folder, one of each of which must exist; other files may be missing in the cache.
 
     Raises:
         InputError, OSError: As `local_file`.

@@ -55,13 +55,7 @@ _ON_KAGGLE = {
 
 
 class Archive(NamedTuple):
-    """A published archive.
-
-    Attributes:
-        key: name of its folder in the cache.
-        addresses: where it is fetched from; the first that has it.
-        ending: of its file name.
-    """
+    """A published archive: its folder in the cache, and where it is fetched from, in order."""
 
     key: str
     addresses: tuple[str, ...]
@@ -124,17 +118,10 @@ def _kaggle_address(handle: str) -> str:
 
 
 def fetch_archive(name: str, archive: Archive, argument: str) -> str:
-    """Fetch and unpack an archive into the cache, once.
+    """Fetch and unpack an archive of `find_archive` into the cache, once; return the folder.
 
-    An archive that the user has put into the cache is taken without the network.
-
-    Args:
-        name: as the user gave it, for messages.
-        archive: of `find_archive`.
-        argument: the caller's name of `name`, for errors.
-
-    Returns:
-        The folder with the weights.
+    An archive that the user has put into the cache is taken without the network. `name` is what the
+    user gave for `argument`.
 
     Raises:
         InputError: If it cannot be fetched, or is not an archive that may be unpacked.

@@ -36,10 +36,7 @@ def with_new_pieces(
 ) -> Tokenizer | None:
     """Return a tokenizer with the pieces that the options add; the same if they add none.
 
-    Args:
-        tokenizer: of the model.
-        options: `add_pieces` names a list, `learn_pieces_from` the text to learn pieces from.
-        folder: for the vocabulary file, which exists as long as the tokenizer is used.
+    Its vocabulary is a file in `folder`, which must exist as long as the tokenizer is used.
 
     Raises:
         InputError: If there is no tokenizer, a piece is invalid, or an option needs another.
@@ -142,14 +139,7 @@ def adapt(
     extended: Tokenizer | None,
     max_position_embeddings: int | None,
 ) -> tuple[Weights, AlbertConfig]:
-    """Return weights with more rows, and their config.
-
-    Args:
-        weights: of the model.
-        config: of the model.
-        tokenizer: of the model.
-        extended: a tokenizer with more pieces, or the same.
-        max_position_embeddings: the number of positions; None for that of the model.
+    """Return weights with rows for more pieces and positions, and their config.
 
     Raises:
         InputError: If the model has as many positions already.

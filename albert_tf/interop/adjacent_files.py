@@ -56,12 +56,9 @@ def kept_results() -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluatedSet:
-    """Examples that results are about.
+    """Examples that results are about: what they are, such as "dev.tsv", and their number.
 
-    Attributes:
-        name: distinguishes several sets, such as "matched"; "" for a single one.
-        data: what they are, such as "dev.tsv".
-        examples: their number.
+    `name` distinguishes several sets, such as "matched"; it is "" for a single one.
     """
 
     name: str
@@ -130,11 +127,7 @@ class AdjacentFiles:
         return names.get(self.problem_type or ("regression" if outputs == 1 else ""))
 
     def about(self, step: int | None) -> AdjacentFiles:
-        """Return the same without results of another checkpoint.
-
-        Args:
-            step: of the weights; None or 0 if it is unknown.
-        """
+        """Return the same without results of another checkpoint; `step` is that of the weights."""
         evaluated = self.results.get("global_step")
         if not step or evaluated in (None, str(step)):
             return self
@@ -153,11 +146,8 @@ def load_tokenizer(
 ) -> Tokenizer:
     """Load the tokenizer of a model.
 
-    Args:
-        path: of the vocabulary, as for `Tokenizer.load`.
-        do_lower_case: the user's choice, which wins; None if there is none.
-        adjacent: what is next to the weights, in order of precedence; then comes what is recorded
-            next to the vocabulary.
+    Its normalization is what the user chose, then what the first of `adjacent` records, then what
+    is recorded next to the vocabulary.
     """
     recorded = (found.normalization for found in adjacent)
     return Tokenizer.load(path, do_lower_case, UNRECORDED.otherwise(*recorded))
@@ -210,16 +200,10 @@ def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
 
 
 def described_checkpoint(path: str) -> str:
-    """Return the weights that results and predictions in a training folder come from.
+    """Return the weights that results and predictions in a training folder of any engine come from.
 
     That is the checkpoint in `best/`, which prediction uses too, unless `eval_results.txt` is about
-    the newest one (`--eval_checkpoints=newest`).
-
-    Args:
-        path: of a training folder of any engine; other weights are returned unchanged.
-
-    Returns:
-        `path`, or the folder `best` in it.
+    the newest one (`--eval_checkpoints=newest`). The path of other weights is returned unchanged.
     """
     best = os.path.join(path, BEST_FOLDER)
     best_steps = _steps(best)

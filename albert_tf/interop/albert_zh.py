@@ -48,14 +48,10 @@ def refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
 
 
 def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
-    """Replace both factors of the word embeddings by their product, if there are two.
+    """Replace both factors of the word embeddings in `tensors` by their product, if there are two.
 
     The decoder of the masked language model uses the same factors, so it is tied to the product as
     the original's is to its embeddings.
-
-    Args:
-        path: of the checkpoint, for errors.
-        tensors: variable path -> tensor; changed in place.
 
     Returns:
         A note for the user, if there are two factors.

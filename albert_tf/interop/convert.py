@@ -139,13 +139,7 @@ def _notes(
 
 
 def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWeights) -> str:
-    """Return a table with a row for every tensor in the file and every variable of the model.
-
-    Args:
-        shapes: variable path -> shape.
-        weights: the weights in the file.
-        matched: how they correspond.
-    """
+    """Return a table with a row for every tensor in the file and every variable of the model."""
     rows = []
     for path, shape in shapes.items():
         if path in matched.loaded:

@@ -44,13 +44,8 @@ class ConvertedModel(NamedTuple):
     """A model between two formats.
 
     Attributes:
-        head: a key of `HEADS`.
-        config: config of the encoder.
         values: variable path -> value.
-        tokenizer: the tokenizer, if there is a vocabulary.
-        adjacent: files next to the input.
         source: weights of the input.
-        license: license of the output, if the user named one.
         optimizer: path of a variable of the optimizer -> value, to resume training; empty if the
             input has none or the model is not converted as a whole.
     """
@@ -84,12 +79,7 @@ def _unshared(model: ConvertedModel) -> ConvertedModel:
 
 
 def write_model(output: str, model: ConvertedModel, format: str) -> None:
-    """Write a folder with a model, or a Keras weights file if `output` ends like one.
-
-    Args:
-        output: the folder, which does not exist, or the file.
-        model: the model.
-        format: a value of `--to`.
+    """Write a new folder with a model in a format of `--to`, or a Keras weights file by its name.
 
     Raises:
         InputError: If TensorFlow, which writes the format, is not installed, or files of another

@@ -27,9 +27,6 @@ def read_google_checkpoint(path: str) -> Weights:
 
     Those of albert_zh are read as well: see `albert_tf.interop.albert_zh`.
 
-    Args:
-        path: prefix of the checkpoint.
-
     Raises:
         InputError: If it cannot be read, or is not an ALBERT model.
     """
@@ -59,10 +56,7 @@ def read_google_checkpoint(path: str) -> Weights:
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:
     """Write a checkpoint that the original code restores, and list it as the latest.
 
-    Args:
-        prefix: prefix of its files, such as `out/model.ckpt-1000`.
-        values: variable path -> value.
-        step: its `global_step`.
+    Its files begin with `prefix`, such as `out/model.ckpt-1000`, and hold values by variable path.
     """
     original_names = {path: name for name, path in _HEADS.items()}
     named = {original_names.get(path, path): value for path, value in values.items()}

@@ -44,9 +44,7 @@ def heads_like(head: str, weights: Weights) -> list[str]:
 def possible_heads(weights: Weights, folder: str) -> list[str]:
     """Return the heads that weights may have; several if nothing tells which.
 
-    Args:
-        weights: the weights.
-        folder: in which the settings of their kind may be recorded.
+    The settings of a kind of task may be recorded in `folder`.
     """
     if weights.head:
         return [weights.head]
@@ -59,14 +57,10 @@ def possible_heads(weights: Weights, folder: str) -> list[str]:
 
 
 def read_as(head: str, weights: Weights) -> Weights:
-    """Name the head in some weights as one of a kind of model.
+    """Name the head in some weights as one of a kind of model, a key of `HEADS`.
 
     Files of other projects may not record which of the heads that they store alike they contain,
     and are read as the first one.
-
-    Args:
-        head: a key of `HEADS`.
-        weights: the weights.
     """
     scope, module = HEADS[head].scope, HEADS[head].huggingface_module
     named = any(path.startswith(scope) for path in weights.tensors)
@@ -81,13 +75,10 @@ def read_as(head: str, weights: Weights) -> Weights:
 def create_model(
     head: str, config: AlbertConfig, shapes: Mapping[str, Shape], **arguments: Any
 ) -> keras.Model:
-    """Create a model.
+    """Create the model of a key of `HEADS`.
 
-    Args:
-        head: a key of `HEADS`.
-        config: config of the encoder.
-        shapes: variable path -> shape, from which heads with labels take their number.
-        **arguments: those of the model that the head names.
+    Heads with labels take their number from `shapes`, variable path -> shape; other arguments are
+    those of the model.
     """
     row = HEADS[head]
     if row.labeled:

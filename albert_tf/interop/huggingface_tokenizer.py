@@ -54,12 +54,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) ->
     """Write the files that `transformers.AutoTokenizer.from_pretrained(folder)` reads.
 
     These are `tokenizer.json`, `tokenizer_config.json` and a copy of the vocabulary, `spiece.model`
-    or `vocab.txt`.
-
-    Args:
-        tokenizer: the tokenizer.
-        folder: folder for the files, created if necessary.
-        max_length: longest sequence that the model supports, in tokens.
+    or `vocab.txt`. `max_length` is that of the longest sequence that the model supports, in tokens.
 
     Raises:
         InputError: If the vocabulary is a SentencePiece model of another type than unigram.

@@ -27,11 +27,7 @@ _OVERHEAD_BYTES = 1 << 20
 
 
 def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
-    """Open the weights in a Keras weights file.
-
-    Args:
-        path: a local file.
-        config: the model's config, which the file does not contain.
+    """Open the weights in a local Keras weights file, which does not contain the model's config.
 
     Raises:
         InputError: If the file is missing or damaged, or was written by a model of another shape.

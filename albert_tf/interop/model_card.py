@@ -36,18 +36,7 @@ _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective")
 
 @dataclasses.dataclass(frozen=True)
 class ModelFacts:
-    """Facts about a model.
-
-    Attributes:
-        name: name of the model.
-        head: kind of model, a key of `albert_tf.task_kinds.heads()`.
-        config: config of the encoder.
-        parameters: number of parameters.
-        weights: the original weights.
-        adjacent: files next to the original weights.
-        normalization: how the tokenizer normalizes text.
-        license: identifier as on the Hub, such as apache-2.0; None if unknown.
-    """
+    """What the card says of a model; `weights` and `adjacent` are those that it was made from."""
 
     name: str
     head: str
@@ -60,13 +49,7 @@ class ModelFacts:
 
 
 def write_huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool) -> None:
-    """Write the card of a Hugging Face folder.
-
-    Args:
-        facts: facts about the model.
-        folder: the folder, which already contains all other files.
-        with_tokenizer: whether it contains a tokenizer.
-    """
+    """Write the card of a Hugging Face folder, which already contains all other files."""
     head = heads()[facts.head]
     name = head.huggingface
     auto_class = _AUTO_CLASSES.get(name, name.replace("Albert", "AutoModel"))
@@ -86,12 +69,12 @@ def write_card(
     measured: Iterable[str] = (),
     library: str | None = None,
 ) -> None:
-    """Write the card of a folder.
+    """Write the card of a folder, which already contains all other files.
 
     Args:
         facts: facts about the model.
-        folder: the folder, which already contains all other files.
-        loading: Python code that uses them.
+        folder: the folder.
+        loading: Python code that uses the files.
         measured: sections with measurements.
         library: the library that loads a Hugging Face folder; None for SavedModels and TFLite
             files.
@@ -146,13 +129,7 @@ def _header(facts: ModelFacts, library: str | None) -> str:
 
 
 def table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
-    """Return a section with a table.
-
-    Args:
-        title: title of the section.
-        rows: first cell -> value or tuple of values.
-        columns: headings.
-    """
+    """Return a section with a table, of which `rows` are first cell -> value or tuple of values."""
     values = {name: v if isinstance(v, tuple) else (v,) for name, v in rows.items()}
     lines = ("| " + " | ".join(map(_cell, (name, *each))) + " |" for name, each in values.items())
     head = "| " + " | ".join(columns) + " |" if any(columns) else "|" + " |" * len(columns)

@@ -78,13 +78,8 @@ _ACTIVATIONS = {"gelu": "gelu", "Text>gelu": "gelu", "relu": "relu"}
 def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> Weights:
     """Open the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
 
-    Args:
-        path: of the checkpoint or SavedModel, for errors.
-        reader: of the checkpoint.
-        shapes: key in the checkpoint -> shape.
-
     Raises:
-        InputError: If it contains no ALBERT encoder, or several.
+        InputError: If the checkpoint contains no ALBERT encoder, or several.
     """
     tensors: dict[str, Tensor] = {}
     unknown: dict[str, Shape] = {}
@@ -155,15 +150,9 @@ def _read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> np.ndar
 def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
     """Recover the config of Model Garden's `AlbertEncoder` from the metadata of Keras.
 
-    Keras stores the arguments of the encoder as JSON, in a file of its own or, with older
-    TensorFlow, in `saved_model.pb`.
-
-    Args:
-        path: folder of the SavedModel.
-        weights: its weights.
-
-    Returns:
-        The config; None if there is no such JSON or it does not fit the weights.
+    Keras stores the arguments of the encoder as JSON, in a file of its own in the folder of the
+    SavedModel or, with older TensorFlow, in `saved_model.pb`. None is returned if there is no such
+    JSON or it does not fit the weights.
     """
     for name in ("keras_metadata.pb", "saved_model.pb"):
         file_name = os.path.join(path, name)

@@ -26,9 +26,6 @@ class Preset(NamedTuple):
         folder: with the files next to the weights; of a training folder, the folder itself, even if
             its weights are those in `best/`.
         path: of the weights.
-        weights: their names and shapes.
-        config: shape of the model.
-        tokenizer: of the model.
         adjacent: content of the files next to the weights.
     """
 
@@ -98,12 +95,8 @@ def open_with_files(
 ) -> Preset:
     """Open local weights, with a config and a vocabulary; as `open_preset` otherwise.
 
-    Args:
-        name: as the user gave it, for errors.
-        path: of the weights.
-        folder: with the files next to them.
-        vocabulary, do_lower_case: as for `open_preset`.
-        config: of the model, instead of the one next to the weights.
+    What is given as `vocabulary`, `do_lower_case` or `config` replaces what is in `folder`; `name`
+    is for errors.
     """
     with arguments_renamed(path="name"):
         weights = open_weights(path, config=config)

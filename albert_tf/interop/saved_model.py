@@ -72,10 +72,6 @@ def read_do_lower_case(path: str) -> bool | None:
 def read_object_checkpoint(prefix: str) -> Weights:
     """Open the weights of an ALBERT model in a `tf.train.Checkpoint` of Model Garden.
 
-    Args:
-        prefix: of the checkpoint, such as `bert_model.ckpt-1`. An `albert_config.json` in its
-            folder is read too.
-
     Raises:
         InputError: If it cannot be read, or is not an ALBERT model.
     """
@@ -101,10 +97,6 @@ def find_preset(path: str, weights: Weights) -> AlbertConfig | None:
 
     Shapes do not show dropout: version 1 of the models has it, version 2 has not. The handle from
     which a module was fetched tells; of others, version 2 is assumed.
-
-    Args:
-        path: of the module.
-        weights: its weights.
     """
     source = source_of(path)
     version = 1 if source and _FIRST_VERSION.search(source.name) else 2
