@@ -12,7 +12,6 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import google_crc32c
@@ -36,11 +35,6 @@ class FetchError(Exception):
     """A file that could not be fetched; the message is the reason, in a few words."""
 
 
-def is_offline() -> bool:
-    """Return whether `HF_HUB_OFFLINE`, which also applies to other servers, forbids the network."""
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-
-
 def fetch(address: str, path: str) -> None:
     """Fetch a file; a later call resumes one that was interrupted.
 
@@ -56,8 +50,8 @@ def fetch(address: str, path: str) -> None:
         FetchError: If the server cannot be reached, has no such file, or the file is damaged.
         OSError: If the file cannot be written.
     """
-    if is_offline():
-        raise FetchError("HF_HUB_OFFLINE is set")
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise FetchError("HF_HUB_OFFLINE is set")  # which applies to other servers, too
     folder, name = os.path.split(path)
     partial = os.path.join(folder, f".{name}.download")
     for attempt in range(_ATTEMPTS):
@@ -148,7 +142,7 @@ def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
     of_total = f" of {total / 1e6:,.0f}" if total else ""
     try:
         with open(partial, "ab") as file:
-            for chunk in _chunks(response):
+            while chunk := _read(response):
                 file.write(chunk)
                 received += len(chunk)
                 seconds = time.monotonic() - started
@@ -163,15 +157,11 @@ def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
         raise _Interrupted(f"the connection broke after {received:,} of {total:,} bytes")
 
 
-def _chunks(response: Any) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = response.read1(_CHUNK)
-        except (OSError, http.client.HTTPException) as error:
-            raise _Interrupted(_reason(error)) from None
-        if not chunk:
-            return
-        yield chunk
+def _read(response: Any) -> bytes:
+    try:
+        return response.read1(_CHUNK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _Interrupted(_reason(error)) from None
 
 
 def _check(partial: str, checksum: str | None) -> None:

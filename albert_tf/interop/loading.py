@@ -17,7 +17,7 @@ from albert_tf.checkpoints.folder import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, files_in, is_folder
+from albert_tf.files import exists
 from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
 from albert_tf.interop import huggingface
 from albert_tf.interop.file_names import ENCODER, SAVED_MODEL, encoder_folder
@@ -51,10 +51,7 @@ def _check_tensorflow(path: str) -> None:
     """
     # A program that has already loaded TensorFlow, such as the conversion, may use it.
     if keras.backend.backend() == "jax" and "tensorflow" not in sys.modules:
-        files = [name for name in (path, f"{path}.index") if exists(name) and not is_folder(name)]
-        if not (
-            files or _contains(path, *_SAVED_MODELS, "checkpoint") or files_in(path, "*.index")
-        ):
+        if not _contains(path, *_SAVED_MODELS):
             TENSORFLOW.find(path)
         raise InputError(
             f"`path`={path}: is read by TensorFlow, which does not run in a process on JAX; "
