@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed, tensorflow_errors_as_os_errors
-from albert_tf.export import export_card, manifest, tflite
+from albert_tf.export import manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
@@ -229,7 +229,7 @@ def _write_card(
         normalization=source.tokenizer.normalization,
         license=options.license,
     )
-    export_card.write_card(folder, facts, tasks, lite_files)
+    model_card.write_export_card(folder, facts, tasks, lite_files)
 
 
 def _write_encoder(folder: str, source: Preset, model: keras.Model, matched: MatchedWeights) -> str:

@@ -28,6 +28,38 @@ vectors = model.encode(["The cat sat on the mat.", "A cat is sitting there."])
 model.similarity(vectors, vectors)
 """
 
+_ENCODER = """import tensorflow as tf
+import tensorflow_text  # the operations of the preprocessor
+
+preprocess = tf.saved_model.load("{name}/preprocess")
+encoder = tf.saved_model.load("{name}/encoder")
+outputs = encoder(preprocess(tf.constant(["The cat sat."])))
+outputs["pooled_output"]  # [batch, hidden]
+outputs["sequence_output"]  # [batch, seq, hidden]
+"""
+
+_ENCODER_ALONE = """import tensorflow as tf
+
+encoder = tf.saved_model.load("{name}/encoder")
+# int32 [batch, seq]
+inputs = {{"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}}
+encoder(inputs)["pooled_output"]  # [batch, hidden]
+"""
+
+_TASK = """import tensorflow as tf
+import tensorflow_text  # the operations of its tokenizer
+
+answer = tf.saved_model.load("{name}/{folder}").signatures["serving_default"]
+answer({inputs})
+"""
+
+_LITE = """from ai_edge_litert.interpreter import Interpreter
+
+interpreter = Interpreter("{name}/tflite/{file}")
+run = interpreter.get_signature_runner("serving_default")
+run(input_word_ids=ids, input_mask=mask, input_type_ids=types)  # int32 [1, length]
+"""
+
 # Keys of a data manifest, some of which have another name on the card.
 _DATA = ("documents", "sentences", "text_bytes", "tokens", "examples")
 _NAMES = {"text_bytes": "bytes of text"}
@@ -59,25 +91,51 @@ def write_huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool)
     loading = "\n".join(lines)
     if head.hub_library == "sentence-transformers":
         loading = _SENTENCES.format(name=facts.name)
-    write_card(facts, folder, [loading], library=head.hub_library)
+    _write(facts, folder, [loading], library=head.hub_library)
 
 
-def write_card(
+def write_export_card(
+    folder: str,
+    facts: ModelFacts,
+    tasks: Mapping[str, str],
+    lite_files: Mapping[str, Mapping[str, tuple[float, float]]],
+) -> None:
+    """Write the `README.md` of an export, whose other files must already be in place.
+
+    Args:
+        folder: folder of the export.
+        facts: facts about the model.
+        tasks: folder of a task -> example arguments of its signature, as Python code.
+        lite_files: name of a TFLite file in the export -> output -> largest difference from the
+            model, and largest value.
+    """
+    with_preprocess = any(path.startswith("preprocess/") for path in files.sizes(folder))
+    loading = [(_ENCODER if with_preprocess else _ENCODER_ALONE).format(name=facts.name)]
+    loading += [
+        _TASK.format(name=facts.name, folder=task, inputs=inputs) for task, inputs in tasks.items()
+    ]
+    if lite_files:
+        loading.append(_LITE.format(name=facts.name, file=next(iter(lite_files))))
+    rows = {
+        f"{file}, {output}": (f"{difference:.2g}", f"{largest:.3g}")
+        for file, differences in lite_files.items()
+        for output, (difference, largest) in differences.items()
+    }
+    columns = ("TFLite file, output", "largest difference from the model", "largest value")
+    measured = [_table("Outputs of TFLite files", rows, columns)] if rows else []
+    _write(facts, folder, loading, measured)
+
+
+def _write(
     facts: ModelFacts,
     folder: str,
     loading: Iterable[str],
     measured: Iterable[str] = (),
     library: str | None = None,
 ) -> None:
-    """Write the card of a folder, which already contains all other files.
+    """Write a card: code that uses the files, tables of what is known, and sections `measured`.
 
-    Args:
-        facts: facts about the model.
-        folder: the folder.
-        loading: Python code that uses the files.
-        measured: sections with measurements.
-        library: the library that loads a Hugging Face folder; None for SavedModels and TFLite
-            files.
+    Without a library, which loads a Hugging Face folder, the folder has SavedModels.
     """
     config, adjacent = facts.config, facts.adjacent
     form = "in the Hugging Face format" if library else "as TensorFlow SavedModels"
@@ -94,17 +152,17 @@ def write_card(
         summary,
         "## Use",
         *(f"```python\n{code.rstrip()}\n```" for code in loading),
-        table("Model", config.to_dict()),
+        _table("Model", config.to_dict()),
     ]
     if normalization := facts.normalization.to_dict():
-        parts.append(table("Normalization of text", normalization))
+        parts.append(_table("Normalization of text", normalization))
     if facts.weights.step:
         parts.append(f"## Training\n\nTraining steps: {facts.weights.step:,}.")
-    parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in adjacent.data.items()]
+    parts += [_table(f"Data: {file}", _data(manifest)) for file, manifest in adjacent.data.items()]
     if adjacent.labels:
         parts.append("## Labels\n\n" + ", ".join(map(str, adjacent.labels)))
     if set(adjacent.results).difference(kept_results()):
-        parts.append(table("Evaluation", adjacent.results))
+        parts.append(_table("Evaluation", adjacent.results))
     if adjacent.results and adjacent.evaluated:
         lines = [
             f"- {f'{each.name}: ' if each.name else ''}{each.data}, "
@@ -112,7 +170,7 @@ def write_card(
             for each in adjacent.evaluated
         ]
         parts.append("\n".join(["Evaluated on:", "", *lines]))
-    parts += [table("Size", _sizes(folder)), *measured]
+    parts += [_table("Size", _sizes(folder)), *measured]
     parts.append(f"## License\n\n{facts.license or 'Not stated.'}")
     files.write_text(os.path.join(folder, _FILE), "\n\n".join(parts) + "\n")
 
@@ -128,8 +186,7 @@ def _header(facts: ModelFacts, library: str | None) -> str:
     return "\n".join([*lines, "---"])
 
 
-def table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
-    """Return a section with a table, of which `rows` are first cell -> value or tuple of values."""
+def _table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
     values = {name: v if isinstance(v, tuple) else (v,) for name, v in rows.items()}
     lines = ("| " + " | ".join(map(_cell, (name, *each))) + " |" for name, each in values.items())
     head = "| " + " | ".join(columns) + " |" if any(columns) else "|" + " |" * len(columns)
