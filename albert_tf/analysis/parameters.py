@@ -43,6 +43,8 @@ _PICTURED = {
 # Bytes per parameter in float32 training: the weight, its gradient, and the two moments that LAMB
 # and AdamW keep.
 MEMORY = {"weights": 4, "gradients": 4, "optimizer": 8}
+# Parts between a token id and the first layer.
+_BEFORE_LAYERS = ("token embeddings", "projection")
 # Parts that are heads; the others are counted by `AlbertConfig.parameter_count`.
 HEADS = ("masked-LM head", "sentence-order head")
 
@@ -117,12 +119,6 @@ def bert_of(config: AlbertConfig) -> AlbertConfig:
         num_hidden_groups=config.num_hidden_layers,
         parameter_sharing="none",
     )
-
-
-def embedding_parameters(config: AlbertConfig) -> int:
-    """Return the number of parameters between a token id and the first layer."""
-    e, h = config.embedding_size, config.hidden_size
-    return config.vocab_size * e + (e * h + h if e != h else 0)
 
 
 def find_config(name: str) -> AlbertConfig:
@@ -211,7 +207,7 @@ def comparison_table(
                 label,
                 f"{config.parameter_count():,}",
                 f"{total:,}",
-                f"{embedding_parameters(config):,}",
+                f"{sum(p.parameters for p in parts[label] if p.name in _BEFORE_LAYERS):,}",
                 f"{sum(part.flops for part in parts[label]) / 1e9:,.1f}",
                 f"{total * sum(MEMORY.values()) / 2**20:,.0f}",
             )
