@@ -9,8 +9,7 @@ import tensorflow as tf
 from albert_tf.export import character_tables, graph_characters
 from albert_tf.export.graph_packing import slices
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
-from albert_tf.tasks.question_answering.graph_spans import FINDERS, best_spans, null_scores
-from albert_tf.tasks.question_answering.graph_windows import make_windows
+from albert_tf.tasks.question_answering.graph import FINDERS, best_spans, make_windows, null_scores
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringSettings
 
 

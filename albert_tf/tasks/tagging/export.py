@@ -9,13 +9,14 @@ import tensorflow as tf
 from albert_tf.export.graph_characters import lower_bound
 from albert_tf.export.graph_packing import slices
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
-from albert_tf.tasks.tagging.graph_windows import (
+from albert_tf.tasks.tagging.graph import (
     EncodedWords,
+    RawWords,
     TagWindows,
+    WordSplitter,
     make_windows,
     running_max,
 )
-from albert_tf.tasks.tagging.graph_words import RawWords, WordSplitter
 from albert_tf.tasks.tagging.options import TaggingSettings
 from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, continued, kind_of, split_tag
 
