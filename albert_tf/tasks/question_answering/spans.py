@@ -15,6 +15,8 @@ from albert_tf.logs import counted
 from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.windows import Window
 
+logger = logging.getLogger(__name__)
+
 # NumPy arrays of one window: score of the start, score of the end, first and last token.
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 _NO_SPANS = (np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -155,8 +157,6 @@ def _distinct(
         if len(seen) > count:
             return
 
-
-logger = logging.getLogger(__name__)
 
 # Outputs of a window and score of the question's best span -> null score.
 NullScore = Callable[[dict[str, np.ndarray], float], float]
