@@ -59,10 +59,6 @@ class TaggedText(NamedTuple):
     def unit(self) -> str:
         return TEXT if self.words is None else WORDS
 
-    @property
-    def labeled(self) -> bool:
-        return self.tags is not None or self.entities is not None
-
 
 class TaggedExample(NamedTuple):
     """A text with its words.
@@ -182,30 +178,21 @@ READERS: dict[str, Callable[[str, ReadOptions], Iterator[TaggedText]]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Feature:
-    names: list[str] | None = None
-    feature: _Feature | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Info:
-    features: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Metadata:
-    info: _Info = _Info()
-
-
 def _names_in_parquet(path: str) -> tuple[str, ...]:
     """Return the names of tags, which the datasets library stores with the schema, if any."""
     with open_parquet(path) as table:
-        stored = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
-    features = parse_json(stored, f"{path}: metadata", _Metadata).info.features
-    tags = features.get("ner_tags", features.get("tags"))
-    found = converted(tags, f"{path}: metadata", _Feature) if isinstance(tags, dict) else _Feature()
-    return tuple((found.names or (found.feature and found.feature.names)) or ())
+        text = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
+
+    def inside(value: Any, *names: str) -> Any:
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
+    stored = parse_json(text, f"{path}: metadata", dict[str, Any])
+    features = inside(stored, "info", "features")
+    tags = inside(features, "ner_tags") or inside(features, "tags")
+    # Of a list, the names are those of its items.
+    return tuple(inside(tags, "names") or inside(tags, "feature", "names") or ())
 
 
 def tagged_text(location: str, number: int, row: TaggedRow, options: ReadOptions) -> TaggedText:
