@@ -19,7 +19,7 @@ from albert_tf.report.sections import (
     excerpt,
 )
 from albert_tf.tasks.sentences.readers import TextPair
-from albert_tf.tasks.sentences.task import CUTOFFS, Found
+from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found
 
 _LONGEST = 300
 _GROUPS = 5

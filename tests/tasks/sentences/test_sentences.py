@@ -23,16 +23,9 @@ from albert_tf.tasks.sentences.model import (
 )
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
+from albert_tf.tasks.sentences.retrieval import scores_by_chance, scores_of, search
 from albert_tf.tasks.sentences.sentence_transformers import read_settings_in
-from albert_tf.tasks.sentences.task import (
-    SentenceTask,
-    featurize,
-    numbered,
-    scores_by_chance,
-    scores_of,
-    search,
-    unit_length,
-)
+from albert_tf.tasks.sentences.task import SentenceTask, featurize, numbered, unit_length
 from albert_tf.tasks.sentences.text_model import SentenceEncoder
 from tests.support.models import write_trained
 
@@ -85,7 +78,9 @@ def test_search_ranks_what_is_not_right_as_well(monkeypatch, rows_at_a_time):
     vectors[1] = vectors[2]  # equally similar: the wrong one counts as nearer
     pairs = np.concatenate([draw.integers(0, 40, (60, 2)), [[0, 1], [0, 2], [5, 2], [7, 7]]])
     candidates = sorted(set(pairs[:, 1].tolist()))
-    monkeypatch.setattr("albert_tf.tasks.sentences.task._MOST", rows_at_a_time * len(candidates))
+    monkeypatch.setattr(
+        "albert_tf.tasks.sentences.retrieval._MOST", rows_at_a_time * len(candidates)
+    )
     found = search(vectors, pairs)
     assert found.candidates == len(candidates)
     for (query, right), rank, first in zip(pairs.tolist(), found.ranks, found.first, strict=True):
