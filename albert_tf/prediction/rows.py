@@ -154,12 +154,7 @@ def _values(line: str, location: str, task: PredictionTask) -> dict[str, Any]:
 
 
 def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptions) -> Columns:
-    """Return the texts of a task.
-
-    Args:
-        rows: of the input.
-        task: which texts it reads.
-        options: which columns of a table contain them.
+    """Return the texts of a task in rows, whose columns the options name.
 
     Raises:
         InputError: If a column is missing, or a value has another type; names the row.

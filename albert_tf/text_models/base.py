@@ -147,13 +147,8 @@ def create_with_weights(
 ) -> tuple[keras.Model, list[str]]:
     """Create a model with the weights of a preset, as the commands do.
 
-    Args:
-        build: creates the model with initial weights.
-        preset: whose weights are loaded.
-        seed: of the initial weights; the same as in a command gives the same new head.
-
-    Returns:
-        The model, and the paths of variables that kept their initial values.
+    The same seed of the initial weights as in a command gives the same new head. Also return the
+    paths of variables that kept their initial values.
 
     Raises:
         InputError: If the weights belong to another model.

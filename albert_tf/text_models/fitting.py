@@ -136,15 +136,9 @@ class FitArguments:
 
 
 def epochs_of(total_steps: int, steps_per_pass: int, epochs: float | None) -> tuple[int, int]:
-    """Divide the steps of a run into epochs of Keras.
+    """Divide the steps of a run, of a number of epochs or of steps, into epochs of Keras.
 
-    Args:
-        total_steps: of the run.
-        steps_per_pass: steps in which every example is seen once.
-        epochs: number of passes; None for a run of a given number of steps.
-
-    Returns:
-        The number of epochs, and the steps of every one but the last, which may be shorter.
+    Return their number, and the steps of every one but the last, which may be shorter.
     """
     if epochs is None:
         steps = min(total_steps, steps_per_pass)

@@ -88,11 +88,7 @@ def shown_value(value: Any) -> str:
 
 
 def as_texts_or_pairs(values: Any, argument: str) -> list[tuple[str, str | None]]:
-    """Return texts, each with None, or pairs of texts: all items are of the same kind.
-
-    Args:
-        values: a text, or a sequence of texts or of tuples (or lists) of two texts.
-        argument: the caller's name of `values`, for errors.
+    """Return texts, each with None, or pairs of texts, which are tuples or lists of two.
 
     Raises:
         InputError: If an item is neither, or of another kind than the first.

@@ -206,9 +206,7 @@ _ROUNDING = 0.0101
 def label_probabilities(location: str, values: Mapping[str, Any]) -> dict[str, float]:
     """Return label -> probability of a row whose label is not certain, with a sum of 1.
 
-    Args:
-        location: of the row, for errors.
-        values: label -> probability, or None, as Parquet files have it for labels of other rows.
+    A value is None where Parquet files have labels of other rows.
 
     Raises:
         InputError: If they are no probabilities, or do not add up to 1.

@@ -23,17 +23,9 @@ def featurize(
 ) -> Features:
     """Encode texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
 
-    Of a pair that is too long, the longer text loses tokens first, as in the original's
-    `_truncate_seq_pair`.
-
-    Args:
-        examples: all with pairs of texts, or all without.
-        tokenizer: of the model.
-        max_seq_length: maximum tokens of an example, special symbols included.
-        long_texts: how longer texts are read, as for `ClassificationOptions`.
-
-    Raises:
-        InputError: If `max_seq_length` leaves no room for a text, or pairs would be windows.
+    Examples are all pairs, or none is. Of a pair that is too long, the longer text loses tokens
+    first, as in the original's `_truncate_seq_pair`; how long texts are read is as for
+    `ClassificationOptions`. `max_seq_length` includes special symbols.
     """
     if max_seq_length < packing.MIN_LENGTH:
         raise InputError(
@@ -88,7 +80,7 @@ BALANCED = "balanced"
 def class_weights(
     given: str | Mapping[str, float], labels: Sequence[str], ids: np.ndarray
 ) -> np.ndarray:
-    """Return the weight of every label.
+    """Return the weight of every label, float32 `[labels]`.
 
     A balanced weight is examples / (labels * examples with the label), as in scikit-learn.
 
@@ -96,12 +88,6 @@ def class_weights(
         given: `BALANCED`; a JSON file, or a mapping, from labels to weights.
         labels: all labels.
         ids: int `[examples]`, of the labels of the training examples; negative without one.
-
-    Returns:
-        float32 `[labels]`.
-
-    Raises:
-        InputError: If the weights are invalid, or those of labels that do not exist.
     """
     if given == BALANCED:
         ids = ids[ids >= 0]

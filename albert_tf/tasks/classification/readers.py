@@ -27,13 +27,7 @@ _UNLABELED = "-"
 def read_examples(
     dataset: ClassificationDataset, rows: RowSet, labeled: bool, may_lack_label: bool = False
 ) -> list[Example]:
-    """Return the examples of a set.
-
-    Args:
-        dataset: that the set belongs to.
-        rows: the set.
-        labeled: whether labels are read.
-        may_lack_label: whether a row may have none then.
+    """Return the examples of a set, with labels if it is `labeled`; some may lack theirs.
 
     Raises:
         InputError: If a file or a column is missing, a field is empty, or there is no row.

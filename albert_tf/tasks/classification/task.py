@@ -57,15 +57,11 @@ class SavedTarget(ClassificationSettings):
 def restore(
     dataset: ClassificationDataset, saved: SavedTarget | None, labels: Sequence[str]
 ) -> Target:
-    """Return what the outputs of a trained model mean.
+    """Return what the outputs of a trained model mean, by its `target.json` and `labels.json`.
 
-    Labels of the data set that a model of another origin has in another order, or with other
-    capitals, are those of the data set, in the order of the model's outputs.
-
-    Args:
-        dataset: whose labels they are.
-        saved: content of `target.json`; None if there is none, as for a plain classifier.
-        labels: content of `labels.json`.
+    Without a `target.json`, the model is a plain classifier. Labels of the data set that a model of
+    another origin has in another order, or with other capitals, are those of the data set, in the
+    order of the model's outputs.
     """
     saved = saved or SavedTarget()
     names = {label.casefold(): label for label in dataset.labels or ()}
@@ -82,15 +78,11 @@ class ClassificationTask(FineTuningTask):
     or `.json`, in the form that its server expects.
 
     Args:
-        options: of run_classifier.py.
-        tokenizer: of the model.
+        options, tokenizer: as of the base class.
         target: what the outputs mean, where neither training rows nor a trained folder say it.
 
     Attributes:
         dataset: where rows are, and what their labels mean.
-
-    Raises:
-        InputError: If options exclude each other, or a file is missing.
     """
 
     options: ClassificationOptions

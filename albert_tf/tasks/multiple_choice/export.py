@@ -70,15 +70,10 @@ class MultipleChoiceExport(TaskExport):
 
 
 def filled(question, options, in_names: bool):
-    """Fill every question with each of its options, as `question.fill` does.
+    """Fill every question `[batch]` with each of its options `[batch, options]`, as `fill` does.
 
-    Args:
-        question: `[batch]`.
-        options: `[batch, options]`.
-        in_names: whether underscores next to letters and digits are blanks too.
-
-    Returns:
-        `[batch * options]`.
+    Underscores next to letters and digits are blanks if they may be `in_names`. The result is
+    `[batch * options]`.
     """
     question = tf.strings.regex_replace(question, _MARK, "")
     if in_names:

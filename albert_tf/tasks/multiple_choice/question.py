@@ -57,13 +57,7 @@ def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
 
 
 def checked_choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
-    """Return the choices of a question.
-
-    Args:
-        location: of the question, for errors.
-        value: should be a list of texts.
-        name: of the field that contains it.
-        empty: whether a choice may be empty.
+    """Return the choices of a question, which a field contains; some data sets have empty ones.
 
     Raises:
         InputError: If they are not 2 to 26 texts.

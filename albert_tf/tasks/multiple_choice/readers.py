@@ -235,14 +235,9 @@ class _C3Question:
 
 
 def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
-    """Yield the questions of a split.
+    """Yield the questions of a split; in "predict", answers may be missing.
 
-    Args:
-        data_dir: folder of CLUE, which contains `c3`, or the folder of C3 itself.
-        split: "train", "eval" or "predict"; in the latter, answers may be missing.
-
-    Raises:
-        InputError: If a file is missing or invalid.
+    `data_dir` is the folder of CLUE, which contains `c3`, or the folder of C3 itself.
     """
     for path, group in _files_of_c3(data_dir, split).items():
         prefix = f"{group[0]}-" if group else ""  # ids are unique within a group only

@@ -72,16 +72,8 @@ def featurize(
     """Encode questions, one sequence per choice: `[CLS] context [SEP] question with choice [SEP]`.
 
     Question and choice keep their last `max_qa_length` tokens, and the context is truncated until
-    everything fits, as in the original's `race_utils.convert_single_example`.
-
-    Args:
-        questions: at least one.
-        tokenizer: of the model.
-        max_seq_length: maximum tokens of a sequence, special symbols included.
-        max_qa_length: maximum tokens of question and choice.
-
-    Raises:
-        InputError: If the lengths leave no room.
+    all fit into `max_seq_length`, as in the original's `race_utils.convert_single_example`. There
+    must be a question.
     """
     if max_qa_length < 1:
         raise InputError(f"`max_qa_length`={max_qa_length}: must be at least 1")
@@ -134,13 +126,6 @@ class MultipleChoiceTask(FineTuningTask):
     does not have) and `predictions.tsv` (id and letter); if the answers are known,
     `predict_results.txt` contains the accuracy. For C3, `submission/` contains the file that the
     CLUE server accepts, if the options ask for it.
-
-    Args:
-        options: of run_race.py.
-        tokenizer: of the model.
-
-    Raises:
-        InputError: If an argument or file is invalid.
     """
 
     options: MultipleChoiceOptions

@@ -220,13 +220,7 @@ def evaluate(
 
     In 2.0 also for the questions with and without an answer: `HasAns_exact`, `HasAns_f1`,
     `HasAns_total`, `NoAns_exact` and so on, if there are any. Another metric than SQuAD's adds its
-    prefix: `cmrc_f1`, `HasAns_cmrc_f1`.
-
-    Args:
-        questions: with their answers.
-        predictions: question id -> answer, "" for none.
-        version_2: whether questions may have no answer.
-        metric: how a prediction is compared with an answer.
+    prefix: `cmrc_f1`, `HasAns_cmrc_f1`. Predictions are by question id, "" for no answer.
     """
     scores = np.array([question_scores(q, predictions[q.id], version_2, metric) for q in questions])
     has_answer = np.array([bool(question.answers) for question in questions])
@@ -245,19 +239,16 @@ def evaluate(
 def best_threshold(
     answered: np.ndarray, has_answer: np.ndarray, null_scores: np.ndarray
 ) -> tuple[float, float]:
-    """Return the threshold with the best mean score; questions of equal null score stay together.
+    """Return the best mean score in percent, and the threshold of null scores that gives it.
 
-    A question is answered if its null score is at most the threshold. Among equally good
-    thresholds the lowest is returned.
+    A question is answered if its null score is at most the threshold, so questions of equal null
+    score stay together. Among equally good thresholds the lowest is returned: the null score of the
+    last question that is answered, or, if none should be, one below all of them.
 
     Args:
         answered: `[questions]` scores, in [0, 1], of the answers if they are given.
         has_answer: bool `[questions]`, whether there is one; if not, giving none scores 1.
         null_scores: `[questions]`, higher if it is more likely that there is none.
-
-    Returns:
-        The best mean score in percent, and the threshold: the null score of the last question
-        that is answered, or, if none should be, one below all of them.
     """
     order = np.argsort(null_scores, kind="stable")
     ranked = null_scores[order]

@@ -38,16 +38,10 @@ class Candidate(NamedTuple):
 def independent_spans(
     window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
 ) -> Spans:
-    """At least the `count` best spans of a model that scores starts and ends independently.
+    """Return at least the `count` best spans of a model that scores starts and ends independently.
 
     Every span of up to `max_answer_length` tokens is considered. Spans that tie with the last one
-    are all returned.
-
-    Args:
-        window: that the model read.
-        outputs: of the window: `start_logits` and `end_logits` `[seq]`.
-        max_answer_length: maximum tokens in a span.
-        count: number of spans.
+    are all returned. Outputs are `start_logits` and `end_logits` `[seq]`.
     """
     length = len(window.offsets)
     if not length:
@@ -71,14 +65,10 @@ def independent_spans(
 def conditional_spans(
     window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
 ) -> Spans:
-    """Return the spans of a model that predicts ends for each of its best starts.
+    """Return all spans of a model that predicts ends for each of its best starts.
 
-    Args:
-        window: that the model read.
-        outputs: of the window: `start_top_index` and `start_top_log_probs` `[starts]`,
-            `end_top_index` and `end_top_log_probs` `[starts * ends]`.
-        max_answer_length: maximum tokens in a span.
-        count: ignored; all spans are returned.
+    Outputs are `start_top_index` and `start_top_log_probs` `[starts]`, `end_top_index` and
+    `end_top_log_probs` `[starts * ends]`.
     """
     ends_of_each = len(outputs["end_top_index"]) // len(outputs["start_top_index"])
     first = np.repeat(outputs["start_top_index"], ends_of_each).astype(np.int64)
@@ -104,18 +94,11 @@ def best_candidates(
     max_answer_length: int,
     count: int,
 ) -> list[Candidate]:
-    """Return the best spans of a question with distinct texts, best first.
+    """Return the `count` best spans of a question with distinct texts, best first.
 
     Among equal scores, the earlier and shorter span comes first. Surrounding white space is
-    removed, and spans of nothing else are skipped.
-
-    Args:
-        question: with its context.
-        windows: of the question.
-        outputs: of the model for each window.
-        find: the spans of one window.
-        max_answer_length: maximum tokens in an answer.
-        count: number of candidates.
+    removed, and spans of nothing else are skipped. Windows are those of the question, each with the
+    outputs of the model.
     """
     tokens = max(window.first + len(window.offsets) for window in windows)
     offsets = np.zeros([tokens, 2], np.int64)
@@ -213,15 +196,9 @@ def predict_answers(
     max_answer_length: int,
     count: int,
 ) -> dict[str, Prediction]:
-    """Return a model's answer to each question, by id.
+    """Return a model's answer to each question, by id; the lowest null score of its windows counts.
 
-    Args:
-        windows: those of a question next to each other.
-        outputs: of the model, `[windows, ...]`.
-        find: the spans of a window.
-        null: the null score of a window; the lowest over the windows of a question counts.
-        max_answer_length: maximum tokens in an answer.
-        count: maximum candidates of a question.
+    Windows of a question are next to each other; outputs are `[windows, ...]`.
     """
     rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
     pairs = zip(windows, rows, strict=True)

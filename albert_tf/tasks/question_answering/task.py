@@ -58,13 +58,6 @@ class QuestionAnsweringTask(FineTuningTask):
 
     Predictions are `predictions.json` (question id -> answer, "" for none),
     `nbest_predictions.json` and, if questions may have no answer, `null_odds.json`.
-
-    Args:
-        options: of run_squad.py.
-        tokenizer: of the model.
-
-    Raises:
-        InputError: If a file is invalid, or files and options contradict each other.
     """
 
     options: QuestionAnsweringOptions

@@ -54,14 +54,9 @@ def max_context(parts: Sequence[tuple[int, int]], tokens: int) -> np.ndarray:
 
 
 def tokens_of(answer: Answer, offsets: np.ndarray) -> tuple[int, int] | None:
-    """Return the first and last of the tokens that contain the characters of an answer.
+    """Return the first and last of the tokens with characters of an answer; None without any.
 
-    Args:
-        answer: in the context.
-        offsets: int `[tokens, 2]`, first character of each token, and the one after its last.
-
-    Returns:
-        None if no token covers any of them.
+    Offsets are int `[tokens, 2]`, the first character of each token, and the one after its last.
     """
     stripped = answer.text.strip()
     start = answer.start + answer.text.find(stripped)
@@ -117,12 +112,9 @@ def make_windows(
     doc_stride: int,
     answers: Sequence[Answer | None] | None = None,
 ) -> Windows:
-    """Encode questions as windows.
+    """Encode questions as windows of at most `max_seq_length` tokens.
 
     Args:
-        questions: with their contexts.
-        tokenizer: of the model.
-        max_seq_length: maximum tokens in a sequence.
         max_query_length: maximum tokens of a question.
         doc_stride: tokens from the start of one part to the start of the next.
         answers: of each question, in its context, or None for none; without them the features

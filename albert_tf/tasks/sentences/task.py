@@ -33,13 +33,6 @@ class SentenceTask(FineTuningTask):
     Pairs with scores are scored by correlations, others by the search for each second text among
     all of them. In training, an example has all texts of a row; otherwise, each distinct text is an
     example of its own. Predictions are the cosines of pairs.
-
-    Args:
-        options: of run_sentences.py.
-        tokenizer: of the model.
-
-    Raises:
-        InputError: If a file or an argument is invalid.
     """
 
     options: SentenceOptions

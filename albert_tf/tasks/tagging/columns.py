@@ -45,11 +45,7 @@ def read_columns(
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file.
 
-    Args:
-        path: of the file.
-        word_column: number of the column with the words, from 1; negative from the last.
-        tag_column: the same for the tags.
-        labeled: whether tags are required.
+    Columns are numbered from 1, or negatively from the last. `labeled`: whether tags are required.
 
     Raises:
         InputError: If a line has more or fewer columns than the others, or lacks a column.

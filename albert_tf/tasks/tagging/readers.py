@@ -294,11 +294,7 @@ def as_example(
 
 
 def kind_of_tags(texts: Sequence[TaggedText], scheme: str = "auto") -> Literal["entities", "plain"]:
-    """Return whether the tags of a file are those of entities, and log why.
-
-    Args:
-        texts: of the file.
-        scheme: the value of `--tag_scheme`.
+    """Return whether the tags of a file are those of entities, by `--tag_scheme`, and log why.
 
     Raises:
         InputError: If some are, and others are not, or are not of the scheme.

@@ -78,13 +78,9 @@ class TaggingTask(FineTuningTask):
     with their tags). If the tags of all texts are known, `predict_results.txt` contains the scores.
 
     Args:
-        options: of run_tagger.py.
-        tokenizer: of the model.
+        options, tokenizer: as of the base class.
         target: the settings and the tags of the model; by default, they are learned from the
             training file, or read from `output_dir`.
-
-    Raises:
-        InputError: If an argument or file is invalid.
     """
 
     options: TaggingOptions

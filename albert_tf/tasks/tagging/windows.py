@@ -126,14 +126,9 @@ class WordTags(NamedTuple):
 
 
 def predict_tags(windows: TagWindows, logits: np.ndarray, labels: Sequence[str]) -> list[WordTags]:
-    """Return the tags of the words of each text.
+    """Return the tags of the words of each text, given logits `[windows, seq, labels]`.
 
     A word without a token of its own continues the tag of the word before it.
-
-    Args:
-        windows: of the texts.
-        logits: `[windows, seq, labels]`.
-        labels: the tags, by id.
     """
     probabilities = softmax(windows.of_words(logits).astype(np.float64), axis=-1)
     ids = probabilities.argmax(axis=-1) if len(probabilities) else np.zeros(0, np.int64)
