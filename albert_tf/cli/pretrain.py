@@ -12,7 +12,7 @@ from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
 from albert_tf.options import command
 from albert_tf.original_flags import PRETRAINING
-from albert_tf.training.model_config import check_early
+from albert_tf.training.folder import check_early
 from albert_tf.training.options import PretrainingOptions
 
 

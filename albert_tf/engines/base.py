@@ -85,26 +85,6 @@ class Engine(abc.ABC):
         """Return the checkpoints of this engine in a folder."""
         return CheckpointFolder(folder, CHECKPOINT_FORMATS[self.name], self.workers)
 
-    def create_checkpoints(
-        self,
-        folder: str,
-        training_step: TrainingStep,
-        *,
-        keep: int = 5,
-        keep_every_n_hours: float = 0,
-    ) -> Checkpoints:
-        """Return what saves and restores a training step in a folder.
-
-        Args:
-            folder: of the checkpoints, `model.ckpt-STEP`.
-            training_step: what is saved.
-            keep: number of latest checkpoints to keep.
-            keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
-        """
-        return self.checkpoints(
-            self.checkpoints_in(folder), training_step, keep, keep_every_n_hours
-        )
-
 
 def create_engine(name: str, options: DeviceOptions, failure: Exception | None = None) -> Engine:
     """Return the engine called `name`, on the devices that the options ask for.

@@ -21,7 +21,7 @@ from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.hub.names import may_be_published
 from albert_tf.interop.file_names import BEST_FOLDER
-from albert_tf.training.model_config import check_model, is_trained
+from albert_tf.training.folder import check_model, is_trained
 
 # Use of a folder -> the file that only it leaves there, or "" for checkpoints; what asks for it.
 _USES: dict[str, tuple[str, Callable[[Any], Any]]] = {

@@ -45,8 +45,8 @@ from albert_tf.logs import counted
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE, UnknownCharacters, describe_unknown
 from albert_tf.training.evaluation import BestCheckpoint
-from albert_tf.training.initial_weights import with_local_weights
-from albert_tf.training.model_config import check_trained_folder
+from albert_tf.training.folder import check_trained_folder
+from albert_tf.training.restoring import with_local_weights
 from albert_tf.training.run import micro_batches, prepare, training_folder
 
 logger = logging.getLogger(__name__)

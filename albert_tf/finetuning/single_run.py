@@ -30,9 +30,15 @@ from albert_tf.interop.adjacent_files import (
 from albert_tf.interop.file_names import BEST_FOLDER, FROZEN_FILE
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
-from albert_tf.training.loop import has_nan, predict, refuse_nan
+from albert_tf.training.loop import has_nan, predict, refuse_nan, train
 from albert_tf.training.restoring import iter_checkpoints, restore_trained, step_of
-from albert_tf.training.run import train_model, unless_read_only, with_dtype, write_results
+from albert_tf.training.run import (
+    create_training_step,
+    restore,
+    unless_read_only,
+    with_dtype,
+    write_results,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -129,26 +135,21 @@ class FineTuningRun:
         """Train or resume, if the options ask for it."""
         if not self.options.do_train:
             return
-        (train,) = self.context.of_split("train")
-        options = self.options
-        freeze_variables(self.engine, self.model, options)
-        self.checkpoint = train_model(
-            self.engine,
-            self.model,
-            self.task.objective,
-            MemoryStream(
-                train.features,
-                options.max_seq_length,
-                options.train_batch_size,
-                options.random_seed,
-                self._pad,
-            ),
-            options,
-            self.task.flops_per_example(self.context.config),
-            self._description,
-            self._periodic_evaluation(),
-            data_key([train]),
+        (examples,) = self.context.of_split("train")
+        options, engine = self.options, self.engine
+        freeze_variables(engine, self.model, options)
+        step = create_training_step(engine, self.model, self.task.objective, options)
+        checkpoints = restore(engine, step, options, self._description, data_key([examples]))
+        stream = MemoryStream(
+            examples.features,
+            options.max_seq_length,
+            options.train_batch_size,
+            options.random_seed,
+            self._pad,
         )
+        flops = self.task.flops_per_example(self.context.config)
+        evaluation = self._periodic_evaluation()
+        self.checkpoint = train(engine, step, stream, checkpoints, options, flops, evaluation)
 
     @property
     def _description(self) -> dict[str, str | bytes]:

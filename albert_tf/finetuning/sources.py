@@ -24,7 +24,7 @@ from albert_tf.interop.heads import possible_heads
 from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import task_kinds
 from albert_tf.tokenizers import Tokenizer, normalization
-from albert_tf.training import model_config
+from albert_tf.training import folder
 
 logger = logging.getLogger(__name__)
 
@@ -95,12 +95,12 @@ def convert_weights(options: FineTuningOptions) -> None:
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:
-    """Return the model's config (see `model_config.find_config`), with `albert_dropout` applied.
+    """Return the model's config (see `folder.find_config`), with `albert_dropout` applied.
 
     Raises:
         InputError: If there is none, or it is invalid.
     """
-    config = model_config.find_config(options)
+    config = folder.find_config(options)
     rate = options.albert_dropout
     if rate is None:
         return config
@@ -125,7 +125,7 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
         tokenizer = load_tokenizer(path, options.do_lower_case, adjacent)
     for place, found in zip(places, adjacent, strict=True):
         # A folder without checkpoints is of a run that has saved nothing.
-        if place == options.init_checkpoint or model_config.is_trained(place):
+        if place == options.init_checkpoint or folder.is_trained(place):
             _check_tokenizer(options, tokenizer, place, found)
             break
     return tokenizer

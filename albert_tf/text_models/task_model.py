@@ -34,7 +34,7 @@ from albert_tf.text_models.fitting import (
     training_batches,
 )
 from albert_tf.text_models.inputs import check_any
-from albert_tf.training.initial_weights import origin_file
+from albert_tf.training.restoring import origin_file
 
 logger = logging.getLogger(__name__)
 

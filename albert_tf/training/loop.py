@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import itertools
 import logging
 import math
@@ -17,14 +18,16 @@ from albert_tf.engines.base import Engine
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, Stopped
+from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import means
 from albert_tf.progress import ThroughputLine
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
-from albert_tf.training.health import Health, Workload, memory
+from albert_tf.training.health import Health, Workload, memory, what_to_try
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import TrainingOptions
+from albert_tf.training.restoring import find_trained
 from albert_tf.training.rows import lines_up_to, parse_row
 from albert_tf.training.stopping import StopSignals
 
@@ -43,10 +46,9 @@ def train(
     stream: BatchStream,
     checkpoints: Checkpoints,
     options: TrainingOptions,
-    health: Health,
-    workload: Workload,
+    flops_per_example: float,
     evaluation: PeriodicEvaluation | None = None,
-) -> None:
+) -> str:
     """Train from the current step up to `num_train_steps`, or until the training time is over.
 
     Several workers take the same steps and decisions, and all stop where one of them is asked to
@@ -58,32 +60,64 @@ def train(
         stream: the global batches of an uninterrupted run.
         checkpoints: saves every `save_checkpoints_steps` steps and at the end.
         options: the folder of the logs, the numbers of steps, and the time limit.
-        health: computes the metrics, and ends a run whose updates are all skipped.
-        workload: what a step computes.
+        flops_per_example: operations of the model on an example of the full length, forward and
+            backward.
         evaluation: evaluates during training; None for no evaluation.
+
+    Returns:
+        The path of the checkpoint of the weights that the model has then.
 
     Raises:
         InputError: If losses or gradients are no longer finite, or the data cannot be read.
         OSError: If a checkpoint cannot be written.
         Stopped: By SIGTERM, SIGHUP or Ctrl-C, after the current steps are done and saved.
     """
-    workers, num_train_steps = engine.workers, options.num_train_steps
-    iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)
-    step = training_step.step
+    step, num_train_steps = training_step.step, options.num_train_steps
+    stop_reason = None
     if evaluation is not None:
         if step < num_train_steps:
             evaluation.resume(step)
         evaluation.catch_up(step, checkpoints.latest)
-        if stop_reason := evaluation.stop_reason(step):
-            _logger.info("%s", stop_reason)
-            return
-    if step >= num_train_steps:
-        return
-    batch_size = options.train_batch_size
-    time_limit = TimeLimit(workers, options.max_train_minutes, options.output_dir, step, batch_size)
-    if stop_reason := time_limit.stop_reason(step):
+        stop_reason = evaluation.stop_reason(step)
+    if step < num_train_steps and not stop_reason:
+        time_limit = TimeLimit(engine.workers, options, step)
+        stop_reason = time_limit.stop_reason(step)
+        if not stop_reason:
+            workload = Workload(
+                options.train_batch_size,
+                options.max_seq_length,
+                flops_per_example,
+                engine.devices.peak_flops(options.peak_tflops),
+                functools.partial(encoder_flops, training_step.model.config),
+            )
+            _take_steps(
+                engine,
+                training_step,
+                stream,
+                checkpoints,
+                options,
+                workload,
+                time_limit,
+                evaluation,
+            )
+    if stop_reason:
         _logger.info("%s", stop_reason)
-        return
+    return checkpoints.latest or find_trained(engine, options.output_dir)
+
+
+def _take_steps(
+    engine: Engine,
+    training_step: TrainingStep,
+    stream: BatchStream,
+    checkpoints: Checkpoints,
+    options: TrainingOptions,
+    workload: Workload,
+    time_limit: TimeLimit,
+    evaluation: PeriodicEvaluation | None,
+) -> None:
+    workers, step, num_train_steps = engine.workers, training_step.step, options.num_train_steps
+    iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)
+    health = Health(training_step.objective, options.max_nonfinite_steps, what_to_try(options))
     rows = [parse_row(line, "") for line in lines_up_to(options.output_dir, step)]
     checkpoints.resume(health.resume(rows))
     log: TrainingLog | None = None  # of the chief
@@ -167,21 +201,19 @@ class TimeLimit:
 
     Args:
         workers: the processes that train together.
-        minutes: limit of the training time; 0 for none, and then nothing is counted.
-        folder: of training, whose `metrics.jsonl` has the time spent before.
+        options: of the program; with `max_train_minutes`=0, nothing is counted.
         step: from which training resumes; time spent on later steps, which were not saved, is
             left out.
-        batch_size: examples in a step.
     """
 
-    def __init__(self, workers: Workers, minutes: float, folder: str, step: int, batch_size: int):
+    def __init__(self, workers: Workers, options: TrainingOptions, step: int):
         self._workers = workers
-        self._minutes = minutes
+        self._minutes = options.max_train_minutes
         # As a record of the log has it, so that a run that has ended is over after a restart.
-        self._limit = float(f"{60 * minutes:.7g}") or math.inf
+        self._limit = float(f"{60 * self._minutes:.7g}") or math.inf
         self._before = 0.0
-        if minutes:
-            self._before = workers.from_chief(lambda: _recorded(folder, step, batch_size))
+        if self._minutes:
+            self._before = workers.from_chief(lambda: _recorded(options, step))
         self._seconds = 0.0  # of this process
         self._steps = 0
         self._compiled = False
@@ -230,11 +262,12 @@ class TimeLimit:
         )
 
 
-def _recorded(folder: str, step: int, batch_size: int) -> float:
+def _recorded(options: TrainingOptions, step: int) -> float:
     """Return the training time up to a step: as recorded or, without a limit, by the rates.
 
     The first record of each process, in which it compiles, is then left out.
     """
+    folder, batch_size = options.output_dir, options.train_batch_size
     seconds, last = 0.0, {"step": 0, "seconds": math.inf}
     for row in (parse_row(line, folder) for line in lines_up_to(folder, step)):
         if (rate := row.get("examples_per_second")) and row.get("seconds", 0) > last["seconds"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,27 +15,34 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json, write_text
-from albert_tf.input import record_order
+from albert_tf.files import write_text
 from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.folder import check_early
 from albert_tf.training.health import warnings
 from albert_tf.training.held_out import FILLED_FILE, HeldOut
-from albert_tf.training.initial_weights import with_local_weights
-from albert_tf.training.loop import evaluate
-from albert_tf.training.model_config import check_early
+from albert_tf.training.loop import evaluate, train
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
 from albert_tf.training.records import (
+    ORDER_FILE,
     Records,
+    check_order,
     check_vocabularies,
     checked_file,
     with_trained_lengths,
 )
-from albert_tf.training.restoring import find_trained, iter_checkpoints, restore_trained, step_of
+from albert_tf.training.restoring import (
+    find_trained,
+    iter_checkpoints,
+    restore_trained,
+    step_of,
+    with_local_weights,
+)
 from albert_tf.training.run import (
+    create_training_step,
     prepare,
-    train_model,
+    restore,
     training_folder,
     unless_read_only,
     with_dtype,
@@ -44,9 +50,6 @@ from albert_tf.training.run import (
 )
 
 _logger = logging.getLogger(__name__)
-
-# What the order of the training examples of a run depends on.
-ORDER_FILE = "data_order.json"
 
 
 def pretrain(options: PretrainingOptions) -> None:
@@ -57,7 +60,7 @@ def pretrain(options: PretrainingOptions) -> None:
     `do_eval`, `eval_results.txt` and `evaluation_data.json`. Finally, `report.html`.
 
     Training resumes from the latest checkpoint in `output_dir`, or else starts from
-    `init_checkpoint`, or else from random weights (see `train_model`).
+    `init_checkpoint`, or else from random weights (see `restore`).
 
     Args:
         options: the flags.
@@ -70,52 +73,58 @@ def pretrain(options: PretrainingOptions) -> None:
         pretrain_checked(options)
 
 
-def pretrain_checked(options: PretrainingOptions) -> None:
+def pretrain_checked(given: PretrainingOptions) -> None:
     """As `pretrain`, after `check_early`, which commands call before they load a framework."""
-    given = options
-    options = with_local_weights(with_trained_lengths(options))
+    # Config, on what devices, in what precision.
+    options = with_local_weights(with_trained_lengths(given))
     config, engine = prepare(options)
     options = with_dtype(options, engine)
+    # Data.
     train_records, eval_records = _find_records(options, config, engine)
-    is_chief = engine.workers.is_chief
+    task = _first(train_records, eval_records).task
     with training_folder(options, engine):
-        task = _first(train_records, eval_records).task
+        # Model.
         with engine.devices.scope():
             model = task.model(config, dtype=options.dtype_policy)
         evaluation = Evaluation(options, engine, model, task, eval_records)
         trained: str | None = None
         if train_records is not None:
-            for line in warnings(options):
-                _logger.warning("%s", line)
-            masks = train_records.masks
-            if masks and (note := masks.masking.shortfall(options.max_seq_length)):
-                _logger.info("%s", note)
-            order = _order(options, train_records)
-            vocabulary = train_records.vocabulary_files() if is_chief else {}
-            with engine.workers.synchronized():
-                _check_order(options, engine, order)
-            trained = train_model(
-                engine,
-                model,
-                task.objective,
-                train_records.training_stream(options),
-                options,
-                task.flops_per_example(
-                    config, options.max_seq_length, options.max_predictions_per_seq
-                ),
-                {
-                    DATA_FILE: _to_json(train_records.manifests_by_name),
-                    ORDER_FILE: _to_json(order),
-                    **checked_file(train_records, eval_records),
-                    **vocabulary,
-                    **evaluation.data_files(),
-                },
-                evaluation.during_training(tuple(vocabulary)),
-                engine.workers.from_chief(train_records.identity),
-            )
+            _warn(options, engine, train_records)
+            vocabulary = train_records.vocabulary_files() if engine.workers.is_chief else {}
+            files = {
+                DATA_FILE: _to_json(train_records.manifests_by_name),
+                ORDER_FILE: _to_json(train_records.order(options)),
+                **checked_file(train_records, eval_records),
+                **vocabulary,
+                **evaluation.data_files(),
+            }
+            periodic = evaluation.during_training(tuple(vocabulary))
+            # Optimizer.
+            step = create_training_step(engine, model, task.objective, options)
+            # Restore.
+            data = engine.workers.from_chief(train_records.identity)
+            checkpoints = restore(engine, step, options, files, data)
+            # Loop; evaluates and saves.
+            stream = train_records.training_stream(options)
+            lengths = options.max_seq_length, options.max_predictions_per_seq
+            flops = task.flops_per_example(config, *lengths)
+            trained = train(engine, step, stream, checkpoints, options, flops, periodic)
+        # Evaluate.
         if options.do_eval:
             evaluation.of_checkpoints(trained)
         evaluation.write_report(given, trained)
+
+
+def _warn(options: PretrainingOptions, engine: Engine, records: Records) -> None:
+    """Log what may be wrong with the options or with how they have changed."""
+    for line in warnings(options):
+        _logger.warning("%s", line)
+    masks = records.masks
+    if masks and (note := masks.masking.shortfall(options.max_seq_length)):
+        _logger.info("%s", note)
+    with engine.workers.synchronized():
+        latest = engine.checkpoints_in(options.output_dir).listed()
+        check_order(options, records.order(options), latest)
 
 
 def _evaluates(options: PretrainingOptions) -> bool:
@@ -129,51 +138,6 @@ def _first(*records: Records | None) -> Records:
 
 def _to_json(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _order(options: PretrainingOptions, records: Records) -> dict[str, int]:
-    """Return the content of `data_order.json`."""
-    return {
-        "version": record_order.VERSION,
-        "examples": records.record_index.examples,
-        "random_seed": options.random_seed,
-        "train_batch_size": options.train_batch_size,
-        "shuffle_buffer_size": options.shuffle_buffer_size,
-    }
-
-
-def _check_order(options: PretrainingOptions, engine: Engine, order: dict[str, int]) -> None:
-    """Warn if a resumed run has its examples in another order than before.
-
-    Raises:
-        InputError: If the run was started by a version with another order.
-    """
-    checkpoint = engine.checkpoints_in(options.output_dir).listed()
-    if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
-        return
-    path = f"{options.output_dir}/{ORDER_FILE}"
-    before = read_json(path, dict[str, int]) if exists(path) else {"version": 1}
-    version = before.get("version")
-    if version != order["version"]:
-        raise InputError(
-            f"`output_dir`={options.output_dir}: {os.path.basename(checkpoint)} was trained on "
-            f"examples in the order of version {version}, but this program has version "
-            f"{order['version']}; resume with the program that started the run, or write "
-            f'{{"version": {order["version"]}}} to {path} to continue in the new order, in which '
-            "some examples of the current epoch are repeated and others are left out"
-        )
-    changed = [
-        f"{name} was {before[name]} and is {value}"
-        for name, value in order.items()
-        if before.get(name, value) != value
-    ]
-    if changed:
-        _logger.warning(
-            "%s: %s; examples are in another order from here, in which some of the current epoch "
-            "are repeated and others are left out",
-            path,
-            ", ".join(changed),
-        )
 
 
 def _find_records(

@@ -13,10 +13,12 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from albert_tf.checkpoints.lists import step_of
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, is_remote, open_file, read_bytes, read_json, sha256_of, size
+from albert_tf.input import record_order
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -36,6 +38,8 @@ from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraini
 
 _logger = logging.getLogger(__name__)
 
+# What the order of the training examples of a run depends on.
+ORDER_FILE = "data_order.json"
 # The TFRecord files in which the length of every record was checked.
 CHECKED_FILE = "checked_records.json"
 
@@ -125,6 +129,16 @@ class Records(NamedTuple):
             self.masks,
         )
 
+    def order(self, options: PretrainingOptions) -> dict[str, int]:
+        """Return the content of `data_order.json`."""
+        return {
+            "version": record_order.VERSION,
+            "examples": self.record_index.examples,
+            "random_seed": options.random_seed,
+            "train_batch_size": options.train_batch_size,
+            "shuffle_buffer_size": options.shuffle_buffer_size,
+        }
+
     def vocabulary_files(self) -> dict[str, bytes]:
         """Return the vocabulary that the files were made with, to be kept next to the checkpoints.
 
@@ -190,6 +204,44 @@ def check_vocabularies(
         raise InputError(
             f"`{argument}`={model}: has another vocabulary than the examples "
             f"({', '.join(found.values())})"
+        )
+
+
+def check_order(options: PretrainingOptions, order: dict[str, int], checkpoint: str | None) -> None:
+    """Warn if a resumed run has its examples in another order than before.
+
+    Args:
+        options: of the run.
+        order: of the examples, `Records.order`.
+        checkpoint: the latest in `output_dir`.
+
+    Raises:
+        InputError: If the run was started by a version with another order.
+    """
+    if checkpoint is None or (step_of(checkpoint) or 0) >= options.num_train_steps:
+        return
+    path = f"{options.output_dir}/{ORDER_FILE}"
+    before = read_json(path, dict[str, int]) if exists(path) else {"version": 1}
+    version = before.get("version")
+    if version != order["version"]:
+        raise InputError(
+            f"`output_dir`={options.output_dir}: {os.path.basename(checkpoint)} was trained on "
+            f"examples in the order of version {version}, but this program has version "
+            f"{order['version']}; resume with the program that started the run, or write "
+            f'{{"version": {order["version"]}}} to {path} to continue in the new order, in which '
+            "some examples of the current epoch are repeated and others are left out"
+        )
+    changed = [
+        f"{name} was {before[name]} and is {value}"
+        for name, value in order.items()
+        if before.get(name, value) != value
+    ]
+    if changed:
+        _logger.warning(
+            "%s: %s; examples are in another order from here, in which some of the current epoch "
+            "are repeated and others are left out",
+            path,
+            ", ".join(changed),
         )
 
 

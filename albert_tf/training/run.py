@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import functools
 import json
 import logging
 import uuid
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 import keras
 
 from albert_tf.checkpoints.folder import check_engine
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES
@@ -22,22 +22,15 @@ from albert_tf.engines.steps import StepOptions, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_json, remove, write_bytes, write_text
-from albert_tf.flops import encoder_flops
-from albert_tf.input.streams import BatchStream
 from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
 from albert_tf.interop.loading import open_weights
 from albert_tf.locks import folder_of_one
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer, create_schedule
-from albert_tf.training.evaluation import PeriodicEvaluation
-from albert_tf.training.health import Health, Workload, what_to_try
-from albert_tf.training.initial_weights import load_initial_weights, origin_file
-from albert_tf.training.last_start import start_file, warn_of_changes
-from albert_tf.training.loop import train
-from albert_tf.training.model_config import find_config, is_trained
+from albert_tf.training.folder import check_same_config, find_config, start_file, warn_of_changes
 from albert_tf.training.options import TrainingOptions
-from albert_tf.training.restoring import find_trained
+from albert_tf.training.restoring import load_initial_weights, origin_file
 from albert_tf.weights import config_differences
 
 _logger = logging.getLogger(__name__)
@@ -73,7 +66,7 @@ def prepare(
             f"{options.albert_config_file or 'the config of the model'} has "
             f"max_position_embeddings {config.max_position_embeddings}"
         )
-    _check_same_config(config, options)
+    check_same_config(config, options)
     is_first = engine is None
     engine = engine or create_engine(options.engine, options)
     with engine.workers.losses_reported(), engine.workers.synchronized():
@@ -117,26 +110,6 @@ def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
     if dtype not in DTYPE_POLICIES:
         raise InputError(f"{path}: dtype={dtype!r}: must be one of {', '.join(DTYPE_POLICIES)}")
     return dtype, f"the model in {options.output_dir} is trained in it"
-
-
-def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
-    path = f"{options.output_dir}/{CONFIG_FILE}"
-    # A config alone is of a run that has saved nothing.
-    if not (exists(path) and is_trained(options.output_dir)):
-        return
-    trained = dataclasses.asdict(AlbertConfig.from_json_file(path))
-    for name, value in dataclasses.asdict(config).items():
-        if name == "parameter_sharing" and not {trained[name], value} & {"attention", "ffn"}:
-            continue  # the number of groups implies it
-        if name.endswith("dropout_prob") and not options.do_train:
-            continue
-        if trained[name] != value:
-            file = options.albert_config_file
-            source = f"`albert_config_file`={file}" if file else "the config that the options give"
-            raise InputError(
-                f"`output_dir`={options.output_dir}: contains a model with {name}={trained[name]}, "
-                f"but {source} has {value}"
-            )
 
 
 def micro_batches(options: TrainingOptions, engine: Engine) -> int:
@@ -222,80 +195,54 @@ def create_training_step(
     )
 
 
-def train_model(
+def restore(
     engine: Engine,
-    model: keras.Model,
-    objective: Objective,
-    stream: BatchStream,
+    training_step: TrainingStep,
     options: TrainingOptions,
-    flops_per_example: float,
-    description: dict[str, str | bytes] | None = None,
-    evaluation: PeriodicEvaluation | None = None,
+    description: Mapping[str, str | bytes],
     data: str = "",
-) -> str:
-    """Train a model in `output_dir`, which must be locked (`training_folder`).
+) -> Checkpoints:
+    """Load what training continues or starts from, in `output_dir`, which must be locked.
 
-    The weights to start from are, in this order: the latest valid checkpoint in `output_dir`, with
-    its optimizer state and step; else `init_checkpoint`, at step 0; else the model's initial
-    weights.
+    This is the latest valid checkpoint, with its optimizer state and step; else `init_checkpoint`,
+    at step 0; else the model's initial weights.
 
     Args:
         engine: where training runs.
-        model: created in the engine's scope.
-        objective: what is minimized.
-        stream: global batches of an uninterrupted run.
-        options: everything else.
-        flops_per_example: operations of the model on an example of the full length, forward and
-            backward.
+        training_step: gets the weights.
+        options: of the program.
         description: file name -> content of files to write next to the checkpoints, in addition to
             the model's config, once all input is known to be valid.
-        evaluation: evaluates during training; None for no evaluation.
         data: identifies what is trained on; "" if unknown.
 
     Returns:
-        The path of the checkpoint of the weights that the model has then.
+        What saves the training step.
     """
-    training_step = create_training_step(engine, model, objective, options)
-    checkpoints = engine.create_checkpoints(
-        options.output_dir,
-        training_step,
-        keep=options.keep_checkpoint_max,
-        keep_every_n_hours=options.keep_checkpoint_every_n_hours,
+    folder = engine.checkpoints_in(options.output_dir)
+    checkpoints = engine.checkpoints(
+        folder, training_step, options.keep_checkpoint_max, options.keep_checkpoint_every_n_hours
     )
     with engine.workers.synchronized():
         if engine.workers.is_chief:
-            checkpoints.folder.remove_unfinished()
+            folder.remove_unfinished()
+    origin: dict[str, str | bytes] = {}
     if checkpoints.restore_latest():
         _logger.info("resuming from %s", checkpoints.latest)
         engine.workers.from_chief(lambda: warn_of_changes(options, data, training_step.step))
     elif options.init_checkpoint:
         with engine.workers.synchronized():
-            load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
-        description = {**(description or {}), **origin_file(options.init_checkpoint)}
+            load_initial_weights(
+                training_step.model, options.init_checkpoint, options.init_from_group0
+            )
+        origin = origin_file(options.init_checkpoint)
     else:
         _logger.info("starting from random weights")
     _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
     dtype = json.dumps({"dtype": options.dtype}) + "\n"
-    description = {**(description or {}), DTYPE_FILE: dtype, **start_file(options, data)}
-    write_description(engine, options.output_dir, model.config, description)
-    train(
-        engine,
-        training_step,
-        stream,
-        checkpoints,
-        options,
-        Health(objective, options.max_nonfinite_steps, what_to_try(options)),
-        Workload(
-            options.train_batch_size,
-            options.max_seq_length,
-            flops_per_example,
-            engine.devices.peak_flops(options.peak_tflops),
-            functools.partial(encoder_flops, model.config),
-        ),
-        evaluation,
-    )
-    return checkpoints.latest or find_trained(engine, options.output_dir)
+    files = {**description, **origin, DTYPE_FILE: dtype, **start_file(options, data)}
+    write_description(engine, options.output_dir, training_step.model.config, files)
+    return checkpoints
 
 
 def _warn_of_steps(step: int, options: TrainingOptions) -> None:

@@ -28,7 +28,7 @@ KIND = tensorflow()
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
     engine = TensorFlowEngine(TensorFlowDevices())
     step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
-    return engine.create_checkpoints(str(folder), step)
+    return engine.checkpoints(engine.checkpoints_in(str(folder)), step)
 
 
 def saved(folder, step=5):

@@ -134,15 +134,15 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     options = dataclasses.replace(options, pad_to_max_length=True)
     options = dataclasses.replace(options, do_predict=True)
     trainings = []
-    train_model = single.train_model
+    train = single.train
 
     def counting(*arguments):
         trainings.append(arguments[4].output_dir.rsplit("/", 1)[1])
         if len(trainings) == 2:
             raise KeyboardInterrupt
-        return train_model(*arguments)
+        return train(*arguments)
 
-    monkeypatch.setattr(single, "train_model", counting)
+    monkeypatch.setattr(single, "train", counting)
     with pytest.raises(KeyboardInterrupt):
         fine_tune(options, ClassificationTask)
     fine_tune(options, ClassificationTask)

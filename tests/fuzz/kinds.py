@@ -61,8 +61,8 @@ from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint
+from albert_tf.training.folder import start_file, warn_of_changes
 from albert_tf.training.health import Workload
-from albert_tf.training.last_start import start_file, warn_of_changes
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.rows import read_rows

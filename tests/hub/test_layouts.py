@@ -22,7 +22,7 @@ from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.saved_model import find_preset
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.command_line import command_line
-from albert_tf.training.initial_weights import origin_file, with_local_weights
+from albert_tf.training.restoring import origin_file, with_local_weights
 from albert_tf.weights import Tensor, Weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call

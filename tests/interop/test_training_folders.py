@@ -34,7 +34,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import EVALUATIONS_FILE
-from albert_tf.training.pretraining import ORDER_FILE
+from albert_tf.training.records import ORDER_FILE
 from albert_tf.training.rows import METRICS_FILE
 from albert_tf.training.run import DTYPE_FILE
 from tests.conftest import KERAS_ON_JAX, ROOT
@@ -54,7 +54,7 @@ def create_model(seed=3, optimizer_name="lamb"):
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
     engine = TensorFlowEngine(TensorFlowDevices())
     step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
-    return engine.create_checkpoints(str(folder), step)
+    return engine.checkpoints(engine.checkpoints_in(str(folder)), step)
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,8 @@ def error_of(options: PretrainingOptions) -> str:
 
 def test_lengths_are_checked_before_a_run_and_not_when_it_resumes(options, tmp_path, monkeypatch):
     written = {}
-    monkeypatch.setattr(pretraining, "train_model", lambda *given: written.update(given[6]))
+    monkeypatch.setattr(pretraining, "restore", lambda *given: written.update(given[3]))
+    monkeypatch.setattr(pretraining, "train", lambda *given: "model.ckpt-2")
     pretraining.pretrain(options)
     path = tmp_path / "out" / CHECKED_FILE
     path.parent.mkdir(exist_ok=True)

@@ -197,7 +197,7 @@ def test_measures_are_those_of_the_last_finite_step():
 def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
     step = as_new()
     engine = TensorFlowEngine(step.devices)
-    checkpoints = engine.create_checkpoints(str(tmp_path), step, keep=keep)
+    checkpoints = engine.checkpoints(engine.checkpoints_in(str(tmp_path)), step, keep)
     checkpoints.restore_latest()
     train(
         engine,
@@ -209,9 +209,12 @@ def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
             num_train_steps=len(scales),
             save_checkpoints_steps=save_every or len(scales),
             iterations_per_loop=per_loop,
+            max_nonfinite_steps=limit,
+            train_batch_size=4,
+            max_seq_length=16,
+            peak_tflops=1.0,
         ),
-        Health(step.objective, limit, "something else"),
-        Workload(4, 16, 1e6, 1e12),
+        1e6,
     )
     return step
 
@@ -235,7 +238,7 @@ def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     assert message.startswith("`max_nonfinite_steps`=4: the updates of steps 4 to 7 were skipped")
     assert "now nan and nan; at step 3 they were " in message
     assert "parameter norm " in message
-    assert message.endswith("). Start from scratch (another `output_dir`) with something else")
+    assert "). Start from scratch (another `output_dir`) with a lower `learning_rate`" in message
     assert not list(tmp_path.glob("model.ckpt-*")), "nothing is saved after it"
     # The steps before, and those that ended it, are on record.
     assert sum(row["nonfinite_steps"] for row in records(tmp_path)) == 5
@@ -250,11 +253,11 @@ def test_a_run_that_diverges_keeps_the_checkpoint_from_before(tmp_path, caplog):
     with pytest.raises(InputError) as error:
         run(tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
     good = f"{tmp_path}/model.ckpt-2"
-    assert str(error.value).endswith(f"). Start from {good} with something else")
+    assert f"). Start from {good} with a lower `learning_rate`" in str(error.value)
     assert steps() == [2, 14]
     (warning,) = (each.message for each in caplog.records if "diverged" in each.message)
     form = r"the loss has diverged to \S+ at step 4, from \S+ at first. Start from "
-    form += re.escape(good) + " with something else"
+    form += re.escape(good) + " with a lower `learning_rate` .*"
     assert re.fullmatch(form, warning)
     for _ in range(2):  # from a checkpoint that is not good
         caplog.clear()
@@ -267,7 +270,7 @@ def test_a_run_that_diverges_keeps_the_checkpoint_from_before(tmp_path, caplog):
     assert steps() == [2, 21]
     run(tmp_path, [*longer, np.nan, np.nan], limit=5, save_every=2, per_loop=2, keep=1)
     assert caplog.messages[-1].startswith("the updates of steps 22 to 23 were skipped, since ")
-    assert caplog.messages[-1].endswith(f"). Start from {good} with something else")
+    assert f"). Start from {good} with a lower `learning_rate`" in caplog.messages[-1]
     assert steps() == [2, 23]
     run(tmp_path, [*longer, 1, 1, 1, 1], limit=5, save_every=2, per_loop=2, keep=1)
     assert steps() == [25], "a good one replaces all"

@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.training.last_start import START_FILE, start_file, warn_of_changes
+from albert_tf.training.folder import START_FILE, start_file, warn_of_changes
 from albert_tf.training.options import PretrainingOptions
 
 OPTIONS = {

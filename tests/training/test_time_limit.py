@@ -12,6 +12,7 @@ import types
 import numpy as np
 import pytest
 
+from albert_tf.config import AlbertConfig
 from albert_tf.engines.steps import StepResults
 from albert_tf.engines.workers import Workers
 from albert_tf.training import loop
@@ -38,6 +39,7 @@ class Step:
 
     def __init__(self, clock: Clock, step: int = 0, dies_at: int | None = None):
         self.clock, self.step, self.dies_at, self.calls = clock, step, dies_at, []
+        self.model, self.objective = types.SimpleNamespace(config=AlbertConfig(vocab_size=10)), None
 
     def __call__(self, batches, count: int) -> StepResults:
         self.clock.now += count * self.clock.seconds_per_step + COMPILING * (not self.calls)
@@ -70,10 +72,21 @@ class Checkpoints(contextlib.AbstractContextManager):
     wait = resume = check
 
 
+HEALTH = types.SimpleNamespace(
+    metrics=lambda results, step: {},
+    check=lambda good: None,
+    warning=lambda step, good: None,
+    ending=lambda good: None,
+    resume=lambda rows: [],
+    is_good=True,
+)
+
+
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(loop, "Health", lambda *given: HEALTH)
     return clock
 
 
@@ -84,21 +97,16 @@ def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **ch
     engine = types.SimpleNamespace(
         workers=workers or Workers(),
         iterate=lambda stream, step: iter(stream),
-        devices=types.SimpleNamespace(memory_peak=lambda: None),
-    )
-    health = types.SimpleNamespace(
-        metrics=lambda results, step: {},
-        check=lambda good: None,
-        warning=lambda step, good: None,
-        ending=lambda good: None,
-        resume=lambda rows: [],
-        is_good=True,
+        checkpoints_in=lambda folder: types.SimpleNamespace(find=lambda argument: ""),
+        devices=types.SimpleNamespace(memory_peak=lambda: None, peak_flops=lambda peak: None),
     )
     options = PretrainingOptions(
         output_dir=str(folder),
         num_train_steps=1000,
         save_checkpoints_steps=20,
         iterations_per_loop=10,
+        train_batch_size=8,
+        max_seq_length=8,
         max_train_minutes=25 / 60,
     )
     loop.train(
@@ -107,8 +115,7 @@ def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **ch
         [],
         checkpoints,
         dataclasses.replace(options, **changes),
-        health,
-        Workload(8, 8, 1.0),
+        1.0,
         evaluation,
     )
     return training_step.calls, checkpoints.saved

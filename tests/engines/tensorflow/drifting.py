@@ -22,7 +22,6 @@ from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClas
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import PeriodicEvaluation
-from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import predict, train
 from albert_tf.training.options import PretrainingOptions
 from tests.support.batches import ListStream
@@ -74,15 +73,15 @@ def train_with_drift(
         engine,
         step,
         ListStream([batch(4)] * STEPS),
-        engine.create_checkpoints(folder, step),
+        engine.checkpoints(engine.checkpoints_in(folder), step),
         PretrainingOptions(
             output_dir=folder,
+            max_seq_length=LENGTH,
             num_train_steps=STEPS,
             save_checkpoints_steps=STEPS,
             iterations_per_loop=STEPS,
         ),
-        Health(step.objective, max_nonfinite_steps=10, advice=""),
-        Workload(batch_size=4, tokens_per_example=LENGTH, flops_per_example=1.0),
+        1.0,
         PeriodicEvaluation(engine.workers, drift, every, folder),
     )
 

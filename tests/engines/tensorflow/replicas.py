@@ -18,7 +18,6 @@ from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import PretrainingOptions
 from tests.support.batches import ListStream
@@ -111,7 +110,7 @@ def resumed(steps: list[TrainingStep], initial: dict, data: list[dict]) -> Train
     with tempfile.TemporaryDirectory() as folder:
         for number, step in enumerate(steps, 1):
             engine = TensorFlowEngine(step.devices)
-            checkpoints = engine.create_checkpoints(folder, step)
+            checkpoints = engine.checkpoints(engine.checkpoints_in(folder), step)
             assert checkpoints.restore_latest() == (number > 1)
             train(
                 engine,
@@ -120,12 +119,12 @@ def resumed(steps: list[TrainingStep], initial: dict, data: list[dict]) -> Train
                 checkpoints,
                 PretrainingOptions(
                     output_dir=folder,
+                    max_seq_length=LENGTH,
                     num_train_steps=STEPS * number // len(steps),
                     save_checkpoints_steps=STEPS,
                     iterations_per_loop=STEPS,
                 ),
-                Health(step.objective, max_nonfinite_steps=10, advice=""),
-                Workload(batch_size=BATCH, tokens_per_example=LENGTH, flops_per_example=1.0),
+                1.0,
             )
     assert step.step == STEPS
     return step
