@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -13,6 +12,7 @@ from typing import Any
 
 import keras
 
+from albert_tf.environment import version
 from albert_tf.hub.names import pinned_name
 from albert_tf.options import flag_name
 from albert_tf.training.options import TrainingOptions
@@ -56,13 +56,9 @@ def command_line(options: TrainingOptions) -> str:
 
 def versions() -> list[tuple[str, str]]:
     """Return versions of this project, its framework and Python."""
-    try:
-        own = importlib.metadata.version("albert-tf")
-    except importlib.metadata.PackageNotFoundError:
-        own = "(not installed)"
     backend = keras.backend.backend()
     return [
-        ("albert_tf", own),
+        ("albert_tf", version()),
         (_FRAMEWORKS.get(backend, backend), importlib.import_module(backend).__version__),
         ("Keras", f"{keras.__version__} on {backend}"),
         ("Python", platform.python_version()),

@@ -296,29 +296,14 @@ class PeriodicEvaluation:
         return read_rows(self._path) if exists(self._path) else []
 
 
-class CheckpointEvaluations:
-    """Records results of the checkpoints of a folder, in `checkpoint_evaluations.jsonl`.
+def write_checkpoint_evaluations(folder: str, evaluations: Mapping[int, dict[str, float]]) -> None:
+    """Write step -> results of checkpoints to `checkpoint_evaluations.jsonl`.
 
     Its lines are like those of `evaluations.jsonl`, which belongs to training and may be about
-    other examples. The first result replaces those of an earlier evaluation.
-
-    Args:
-        workers: the processes that evaluate together; the chief writes.
-        folder: of training.
+    other examples.
     """
-
-    def __init__(self, workers: Workers, folder: str):
-        self._workers = workers
-        self._path = f"{folder}/{CHECKPOINTS_FILE}"
-        self._lines: list[str] = []
-
-    def add(self, step: int, results: dict[str, float]) -> None:
-        """Write and print the results of a checkpoint; only the chief does so."""
-        if not self._workers.is_chief:
-            return
-        _logger.info("%s", describe(step, results))
-        self._lines.append(to_json({"step": step, **rounded(finite(results))}) + "\n")
-        write_text(self._path, "".join(self._lines))
+    rows = ({"step": step, **rounded(finite(each))} for step, each in evaluations.items())
+    write_text(f"{folder}/{CHECKPOINTS_FILE}", "".join(f"{to_json(row)}\n" for row in rows))
 
 
 def describe(step: int, results: dict[str, float]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import resource
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -202,22 +203,12 @@ def memory(device_peak: int | None = None) -> dict[str, float]:
     Args:
         device_peak: peak memory use of the fullest device, in bytes.
     """
-    peaks = {}
-    if (host := _host_peak()) is not None:
-        peaks["host_memory_peak_gib"] = host / _GIB
+    unit = 1 if sys.platform == "darwin" else 1024
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    peaks = {"host_memory_peak_gib": host / _GIB}
     if device_peak is not None:
         peaks["device_memory_peak_gib"] = device_peak / _GIB
     return peaks
-
-
-def _host_peak() -> int | None:
-    """Return largest resident size of this process so far, in bytes; None if unknown."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 class Reference(NamedTuple):

@@ -17,7 +17,12 @@ from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE
-from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.evaluation import (
+    BestCheckpoint,
+    PeriodicEvaluation,
+    describe,
+    write_checkpoint_evaluations,
+)
 from albert_tf.training.folder import check_early
 from albert_tf.training.health import warnings
 from albert_tf.training.held_out import FILLED_FILE, HeldOut
@@ -310,12 +315,14 @@ class Evaluation:
         """
         options, engine, folder = self._options, self._engine, self._options.output_dir
         if options.eval_checkpoints == "all":
-            rows = CheckpointEvaluations(engine.workers, folder)
+            evaluations: dict[int, dict[str, float]] = {}
             for step in map(step_of, iter_checkpoints(engine, self._model, folder)):
-                results = self.evaluate()
+                evaluations[step] = results = self.evaluate()
                 with engine.workers.synchronized():
-                    with unless_read_only():
-                        rows.add(step, results)
+                    if engine.workers.is_chief:
+                        _logger.info("%s", describe(step, results))
+                        with unless_read_only():
+                            write_checkpoint_evaluations(folder, evaluations)
                     self.record(step)
         else:
             step = step_of(trained or restore_trained(engine, self._model, folder))

@@ -21,7 +21,11 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune_checked
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training import pretraining, run
-from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.evaluation import (
+    BestCheckpoint,
+    PeriodicEvaluation,
+    write_checkpoint_evaluations,
+)
 from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
 
@@ -175,7 +179,7 @@ def test_what_is_not_finite_is_left_out(tmp_path):
     path.write_text('{"step": 1, "loss": NaN, "accuracy": 0.5}\n')  # of an earlier version
     results = {"loss": float("inf"), "accuracy": 0.25}
     PeriodicEvaluation(ENGINE.workers, lambda: results, 1, str(tmp_path)).run(2)
-    CheckpointEvaluations(ENGINE.workers, str(tmp_path)).add(2, results)
+    write_checkpoint_evaluations(str(tmp_path), {2: results})
     rows = [{"step": 1, "accuracy": 0.5}, {"step": 2, "accuracy": 0.25}]
     assert strictly(path.read_text()) == rows
     assert strictly((tmp_path / "checkpoint_evaluations.jsonl").read_text()) == rows[1:]

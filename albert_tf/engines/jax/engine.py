@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import os
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+import grain
 import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.engines.jax.checkpoints import Checkpoints
 from albert_tf.engines.jax.devices import JaxDevices, create_devices
 from albert_tf.engines.jax.forward import EvaluationStep, PredictionStep
 from albert_tf.engines.jax.step import SPLIT, TrainingStep
-from albert_tf.input.streams import BatchStream, Shard
+from albert_tf.input.streams import Batch, BatchSource, BatchStream, Shard
+
+# More threads than this fight for the lock of the interpreter.
+_MOST_THREADS = 16
+# Batches beyond those that threads work on: enough for a step that takes less time than others.
+_READY = 4
+
+
+def prefetched(source: BatchSource, first: int = 0) -> Generator[Batch, None, None]:
+    """Yield the batches of a source from one on, in order, which threads of grain prepare ahead.
+
+    The threads start with the first batch. They end, after what they are working on, with the
+    iterator: at its end, after an error of the source, or when it is closed or dropped.
+    """
+    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=threads + _READY)
+    iterator = iter(grain.MapDataset.source(source).to_iter_dataset(options))
+    iterator.set_state({"next_index": min(first, len(source))})
+    with contextlib.closing(iterator):
+        yield from iterator
 
 
 class JaxEngine(Engine):
@@ -52,10 +73,10 @@ class JaxEngine(Engine):
                 for name, value in rows.items()
             }
 
-        with PrefetchedBatches(source, first_step) as iterator:
-            waiting: collections.deque = collections.deque()
-            for rows in iterator:
+        waiting: collections.deque = collections.deque()
+        with contextlib.closing(prefetched(source, first_step)) as batches:
+            for rows in batches:
                 waiting.append(copy(rows))
                 if len(waiting) > 1:
                     yield waiting.popleft()
-            yield from waiting
+        yield from waiting

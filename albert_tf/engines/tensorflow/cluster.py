@@ -1,7 +1,8 @@
 """Which machines train together: from TF_CONFIG, or from the variables that SLURM sets.
 
-TensorFlow's own SlurmClusterResolver is not used: it sorts the machines' names as text (n10 before
-n2), so that tasks and addresses do not match, and it fails on machines without a GPU.
+TensorFlow's own SlurmClusterResolver (of 2.21) is not used: it sorts the machines' names as text
+(n10 before n2), so that tasks and addresses do not match, has one port for all jobs, reads no names
+with two ranges (rack[1-2]n[1-4]), and fails on machines without a GPU.
 """
 
 from __future__ import annotations

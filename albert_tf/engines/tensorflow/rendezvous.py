@@ -1,7 +1,8 @@
 """Workers find each other before TensorFlow starts.
 
-TensorFlow itself waits for an hour, silently and ignoring Ctrl-C. Here the chief waits for a line
-from each of the others, and answers all of them when all have arrived.
+TensorFlow's coordination service waits for an hour, silently and ignoring Ctrl-C, and names neither
+a worker that is missing nor one with another cluster. Here the chief waits for a line from each of
+the others, and answers all of them when all have arrived.
 """
 
 from __future__ import annotations

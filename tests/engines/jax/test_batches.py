@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import subprocess
@@ -12,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.engines.jax.batches import PrefetchedBatches
+from albert_tf.engines.jax.engine import prefetched
 from albert_tf.errors import InputError
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
@@ -56,16 +57,16 @@ def threads() -> list[threading.Thread]:
 
 
 def test_batches_come_in_order_from_any_number_to_the_end():
-    assert steps(PrefetchedBatches(Numbers(20), 3)) == list(range(3, 20))
-    assert steps(PrefetchedBatches(Numbers(20), 20)) == steps(PrefetchedBatches(Numbers(0))) == []
+    assert steps(prefetched(Numbers(20), 3)) == list(range(3, 20))
+    assert steps(prefetched(Numbers(20), 20)) == steps(prefetched(Numbers(0))) == []
     far = 10**15
-    with PrefetchedBatches(Numbers(), far) as batches:
+    with contextlib.closing(prefetched(Numbers(), far)) as batches:
         assert steps(itertools.islice(batches, 9)) == list(range(far, far + 9))
 
 
 @pytest.mark.parametrize("error", [InputError("a: example 1 is damaged"), OSError(5, "no disk")])
 def test_errors_come_in_their_place_as_they_are(error):
-    batches, found = PrefetchedBatches(Numbers(errors={5: error, 6: ValueError()})), []
+    batches, found = prefetched(Numbers(errors={5: error, 6: ValueError()})), []
     with pytest.raises(type(error)) as raised:
         found.extend(steps([batch])[0] for batch in batches)
     assert raised.value is error
@@ -77,9 +78,9 @@ def test_errors_come_in_their_place_as_they_are(error):
 def test_threads_end_with_the_iterator():
     source = Numbers()
     closed, dropped, ended = (
-        PrefetchedBatches(source),
-        PrefetchedBatches(source),
-        PrefetchedBatches(Numbers(3)),
+        prefetched(source),
+        prefetched(source),
+        prefetched(Numbers(3)),
     )
     for batches in (closed, dropped, ended):
         next(batches)
@@ -98,7 +99,7 @@ def test_records_read_ahead_are_those_of_the_source(tmp_path):
     index = RecordIndex.create(write_files(tmp_path))
     stream = RecordStream(index, STATIC, 8, 3, shuffle_buffer_size=20)
     source = stream.batches()
-    with PrefetchedBatches(stream.batches(), 7) as batches:
+    with contextlib.closing(prefetched(stream.batches(), 7)) as batches:
         for step, found in enumerate(itertools.islice(batches, 60), 7):
             assert_same(found, source[step])
     del source
@@ -108,7 +109,7 @@ def test_records_read_ahead_are_those_of_the_source(tmp_path):
         file.seek(int(index.offset[2]) + 200)
         file.write(b"\xff")
     with pytest.raises(InputError, match=r"130.tfrecord: example 64 is damaged"):
-        list(PrefetchedBatches(stream.batches()))
+        list(prefetched(stream.batches()))
     assert not threads()
 
 
@@ -117,14 +118,14 @@ def test_an_open_iterator_does_not_keep_the_process(tmp_path):
     write_files(tmp_path)
     script = f"""
 import glob
-from albert_tf.engines.jax.batches import PrefetchedBatches
+from albert_tf.engines.jax.engine import prefetched
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 
 index = RecordIndex.create(sorted(glob.glob("{tmp_path}/*.tfrecord")))
 stream = RecordStream(index, pretraining_features(16, 4), 8, 3, shuffle_buffer_size=20)
-batches = PrefetchedBatches(stream.batches())
+batches = prefetched(stream.batches())
 next(batches)
 print("got a batch")
 """
