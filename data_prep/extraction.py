@@ -1,13 +1,12 @@
 """Extracts a corpus from its sources with all workers: units to sentences, written in unit order.
 
-Worker processes read units and split their text into sentences. This process writes the results in
-order, so the bytes do not depend on the number of processes. After each unit, a journal records the
-sizes of the files (see `corpus_files`).
+Worker processes read units and split their text into sentences; a work folder keeps the result of
+each, so a killed run resumes after the last one. When all are known, this process writes what is to
+be kept of them in order, so the bytes do not depend on the number of processes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -22,7 +21,7 @@ from albert_tf.progress import ThroughputLine
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
-from data_prep.corpus_files import CorpusFiles, sources_file
+from data_prep.corpus_files import publish_files, select, sources_file, write_files
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
@@ -31,7 +30,6 @@ from data_prep.output_documents import (
     make_output_documents,
     split_paragraphs,
 )
-from data_prep.sampling import DocumentSample
 from data_prep.sources import (
     TOOLS,
     Source,
@@ -60,22 +58,6 @@ class _Job(NamedTuple):
     reader_options: ReaderOptions
     sources: tuple[Source, ...]
     formats: tuple[CorpusFormat, ...]
-
-
-class _ExtractedUnit(NamedTuple):
-    """The content of a unit.
-
-    Attributes:
-        output: what to write.
-        documents: instead, documents and their paragraphs, of which new ones are written.
-        weight: weight of the source.
-        counts: what was read.
-    """
-
-    output: list[OutputDocument]
-    documents: list[tuple[Document, list[Paragraph]]]
-    weight: float
-    counts: Counts
 
 
 @stoppable()
@@ -132,18 +114,41 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     input_bytes = sum(identity[0] for identity in inputs.values())
     identity = fingerprint(options, inputs, own_templates)
     with (
-        WorkFolder.resume(
-            outputs[0], options.work_dir, identity, is_kept=not options.max_megabytes
-        ) as work,
+        WorkFolder.resume(outputs[0], options.work_dir, identity) as work,
         work.kept_after_error(),
-        CorpusFiles(
-            work, outputs, bool(options.near_duplicates), options.unique_paragraphs
-        ) as corpus,
     ):
-        extraction = _Extraction(job, work, corpus, input_bytes, start)
-        if not corpus.state.get("done"):
-            extraction.write_all()
-        return extraction.finish(inputs)
+        units, start = _extract_units(job, work, input_bytes, start)
+        counts = Counts()
+        if options.language != "en" and all(format.has_sentences for format in formats):
+            counts.warn(
+                f"`language`={options.language}: only recorded; this format has a sentence per "
+                "line (books splits paragraphs into sentences)"
+            )
+        with work.writing():
+            statistics, left_out_bytes = _write(job, work, units, outputs, counts)
+        for path in outputs:
+            if not statistics[path]["documents"]:
+                with work.kept_after_error(is_useful=False):
+                    raise InputError(_why_empty(path, options, counts))
+        summary_path = summary_file(options.output_file)
+        files.remove(summary_path)  # it does not describe the new files
+        publish_files(work, outputs)
+        summary = {
+            "settings": dataclasses.asdict(options),
+            "sources": [source._asdict() for source in parse_sources(options)],
+            "inputs": {path: identity[0] for path, identity in inputs.items()},
+            "input_checksums": {
+                path: checksum for path in inputs if (checksum := published_checksum(path))
+            },
+            "outputs": statistics,
+            **counts.as_dict(),
+            "left_out_by_max_megabytes": left_out_bytes,
+            "seconds": round(time.monotonic() - start, 3),
+            "versions": tool_versions(TOOLS),
+        }
+        files.write_text(summary_path, files.to_json(summary, indent=2, ensure_ascii=False) + "\n")
+        work.remove()
+        return summary
 
 
 def _read_templates(options: ExtractionOptions) -> str:
@@ -162,125 +167,96 @@ def _read_templates(options: ExtractionOptions) -> str:
     return rows
 
 
-class _Extraction:
-    """A run, which may continue an interrupted one.
+def _unit_name(number: int) -> str:
+    return f"unit-{number:06d}"
+
+
+def _extract_units(
+    job: _Job, work: WorkFolder, input_bytes: int, start: float
+) -> tuple[int, float]:
+    """Extract the units that are not in the work folder yet.
+
+    Returns:
+        Their number, and when the run started, had it not been interrupted.
+    """
+    units = read = 0
+    while record := work.record(_unit_name(units)):
+        units += 1
+        read += record["counts"]["input_bytes"]
+        start -= record["seconds"]
+    begin, documents = time.monotonic(), 0
+    with (
+        start_workers(job.options, input_bytes, _prepare, (job,)) as workers,
+        ThroughputLine("read", "MB", input_bytes / 1e6, read / 1e6) as progress,
+    ):
+        tasks = itertools.islice(_tasks(job), units, None)
+        for record in workers.map(_extract_unit, tasks):
+            record["seconds"], begin = time.monotonic() - begin, time.monotonic()
+            with work.writing():
+                work.finish(_unit_name(units), record)
+            units += 1
+            read += record["counts"]["input_bytes"]
+            documents += len(record["documents"])
+            progress.update(read / 1e6, f"{documents:,} documents" if documents else "")
+    return units, start
+
+
+def _write(
+    job: _Job, work: WorkFolder, units: int, outputs: list[str], counts: Counts
+) -> tuple[dict[str, dict[str, int]], int]:
+    """Write the documents of all units, but for those to leave out, in their order.
 
     Args:
-        job: what to extract.
-        work: the folder of unfinished work.
-        corpus: the files in it.
-        input_bytes: size of all input files.
-        start: start time of the run, by `time.monotonic`.
+        job: what was extracted.
+        work: the folder with the units, in which the files are written.
+        units: number of units.
+        outputs: the final names of the files.
+        counts: updated with what was read.
+
+    Returns:
+        What was written, see `write_files`, and the size of what `max_megabytes` leaves out.
     """
+    options, selection = job.options, None
+    if options.near_duplicates or options.max_megabytes:
+        selection = select(_documents(job, work, units, Counts()), options, work.path)
+        job = job._replace(options=dataclasses.replace(options, near_duplicates=0))
+    kept = selection.kept if selection else itertools.repeat(True)
+    documents = itertools.compress(_documents(job, work, units, counts), kept)
+    written = write_files(documents, work, outputs)
+    if bad_files := job.reader_options.bad_files:
+        counts.left_out["files that cannot be read"] = len(bad_files)
+    if options.near_duplicates and selection:
+        counts.left_out["near duplicates"] = selection.near_duplicates
+    return written, selection.left_out_bytes if selection else 0
 
-    def __init__(
-        self, job: _Job, work: WorkFolder, corpus: CorpusFiles, input_bytes: int, start: float
-    ):
-        self._job, self._work, self._corpus, self._input_bytes = job, work, corpus, input_bytes
-        self._counts = Counts.from_dict(corpus.state.get("counts", {}))
-        language = job.options.language
-        if language != "en" and all(format.has_sentences for format in job.formats):
-            self._counts.warn(
-                f"`language`={language}: only recorded; this format has a sentence per line (books "
-                "splits paragraphs into sentences)"
+
+def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Iterator[OutputDocument]:
+    """Yield the documents of all units, of whose equal paragraphs only the first remains."""
+    options = job.options
+    seen: set[bytes] = set()
+
+    def is_new(paragraph: Paragraph) -> bool:
+        key = bytes.fromhex(paragraph.key)
+        if key in seen:
+            counts.repeated_characters += paragraph.characters
+            return False
+        seen.add(key)
+        return True
+
+    for unit in range(units):
+        record = work.require_record(_unit_name(unit))
+        counts += Counts.from_dict(record["counts"])
+        for row in record["documents"]:
+            if not options.unique_paragraphs:
+                yield OutputDocument(*row)
+                continue
+            name, source, key, paragraphs = row
+            yield from make_output_documents(
+                Document(name, source, [], key),
+                filter(is_new, map(Paragraph._make, paragraphs)),
+                job.sources[record["source"]].weight,
+                options,
             )
-        self._start = start - corpus.state.get("seconds", 0)
-        self._left_out_bytes = 0
-
-    def write_all(self) -> None:
-        """Write everything that is not written yet.
-
-        Raises:
-            InputError: If there is no text for an output.
-        """
-        options, work, corpus = self._job.options, self._work, self._corpus
-        units_done = corpus.state.get("units", 0)
-        with contextlib.ExitStack() as stack:
-            sample = None
-            if options.max_megabytes:
-                sample = stack.enter_context(
-                    DocumentSample(options.max_megabytes, options.random_seed, work.path)
-                )
-            workers = stack.enter_context(
-                start_workers(options, self._input_bytes, _prepare, (self._job,))
-            )
-            before = self._counts.input_bytes / 1e6
-            progress = stack.enter_context(
-                ThroughputLine("read", "MB", self._input_bytes / 1e6, before)
-            )
-            write = sample.add if sample else corpus.write
-            collect = corpus.store if options.near_duplicates else write
-            tasks = itertools.islice(_tasks(self._job), units_done, None)
-            for extracted in workers.map(_extract_unit, tasks):
-                units_done += 1
-                self._counts += extracted.counts
-                with work.writing():
-                    for document in self._output_of(extracted):
-                        collect(document)
-                    if not sample:
-                        corpus.save(self._state(units_done))
-                documents = corpus.stored or corpus.written[0]["documents"]
-                progress.update(
-                    self._counts.input_bytes / 1e6, f"{documents:,} documents" if documents else ""
-                )
-            if bad_files := self._job.reader_options.bad_files:
-                self._counts.left_out["files that cannot be read"] = len(bad_files)
-            with work.writing():
-                if corpus.stored:
-                    kept = 0
-                    for document in corpus.without_near_duplicates(options.near_duplicates):
-                        write(document)
-                        kept += 1
-                    self._counts.left_out["near duplicates"] = corpus.stored - kept
-                for document in sample or ():
-                    corpus.write(document)
-            self._left_out_bytes = sample.left_out_bytes if sample else 0
-        for path, written in zip(corpus.paths, corpus.written, strict=True):
-            if not written["documents"]:
-                with work.kept_after_error(is_useful=False):
-                    raise InputError(_why_empty(path, options, self._counts))
-        with work.writing():
-            corpus.finish(self._state(units_done))
-
-    def _output_of(self, extracted: _ExtractedUnit) -> Iterator[OutputDocument]:
-        yield from extracted.output
-        for document, paragraphs in extracted.documents:
-            new = filter(self._is_new, paragraphs)
-            yield from make_output_documents(document, new, extracted.weight, self._job.options)
-
-    def _is_new(self, paragraph: Paragraph) -> bool:
-        is_new = self._corpus.is_new(paragraph.key)
-        self._counts.repeated_characters += 0 if is_new else paragraph.characters
-        return is_new
-
-    def _state(self, units: int) -> dict[str, Any]:
-        return {
-            "units": units,
-            "counts": self._counts.as_dict(),
-            "seconds": time.monotonic() - self._start,
-        }
-
-    def finish(self, inputs: dict[str, list[int]]) -> dict[str, Any]:
-        """Move the files to their final names, then write the summary, and return it."""
-        path = summary_file(self._job.options.output_file)
-        files.remove(path)  # it does not describe the new files
-        self._corpus.publish()
-        summary = {
-            "settings": dataclasses.asdict(self._job.options),
-            "sources": [source._asdict() for source in parse_sources(self._job.options)],
-            "inputs": {path: identity[0] for path, identity in inputs.items()},
-            "input_checksums": {
-                path: checksum for path in inputs if (checksum := published_checksum(path))
-            },
-            "outputs": dict(zip(self._corpus.paths, self._corpus.written, strict=True)),
-            **self._counts.as_dict(),
-            "left_out_by_max_megabytes": self._left_out_bytes,
-            "seconds": round(time.monotonic() - self._start, 3),
-            "versions": tool_versions(TOOLS),
-        }
-        files.write_text(path, files.to_json(summary, indent=2, ensure_ascii=False) + "\n")
-        self._work.remove()
-        return summary
 
 
 def summary_file(output_file: str) -> str:
@@ -308,22 +284,22 @@ def _prepare(job: _Job) -> None:
     _job = job
 
 
-def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
+def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
+    """Return the record of a unit; its documents are in paragraphs if these must be unique."""
     number, unit = task
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
-    output: list[OutputDocument] = []
-    documents = []
+    found: list[tuple] = []
     for document in format.documents(unit, _job.reader_options, counts):
         if not _is_in_language(document, options):
             counts.left_out["documents in other languages"] += 1
             continue
         paragraphs = split_paragraphs(document, options.language, format.has_sentences, counts)
         if options.unique_paragraphs:
-            documents.append((document._replace(paragraphs=[]), list(paragraphs)))
+            found.append((document.name, document.source, document.key, list(paragraphs)))
         else:
-            output += make_output_documents(document, paragraphs, source.weight, options)
-    return _ExtractedUnit(output, documents, source.weight, counts)
+            found += make_output_documents(document, paragraphs, source.weight, options)
+    return {"source": number, "counts": vars(counts), "documents": found}
 
 
 def _is_in_language(document: Document, options: ExtractionOptions) -> bool:

@@ -31,7 +31,8 @@ class OutputDocument(NamedTuple):
         words: number of words; an ideograph counts as one.
         held_out: whether it is written to the evaluation output.
         copies: how often it is written.
-        signature: its signature, if near duplicates are left out (see `near_duplicates`).
+        signature: its signature, in hexadecimal digits, if near duplicates are left out (see
+            `near_duplicates`).
     """
 
     name: str
@@ -42,19 +43,19 @@ class OutputDocument(NamedTuple):
     words: int
     held_out: bool
     copies: int
-    signature: bytes = b""
+    signature: str = ""
 
 
 class Paragraph(NamedTuple):
     """A paragraph in sentences.
 
     Attributes:
-        key: hash of its sentences.
+        key: hash of its sentences, in hexadecimal digits.
         characters: length of its text.
         sentences: its sentences.
     """
 
-    key: bytes
+    key: str
     characters: int
     sentences: list[str]
 
@@ -78,7 +79,7 @@ def split_paragraphs(
         key = hashlib.blake2b(
             "\n".join(sentences).encode("utf-8", "replace"), digest_size=KEY_BYTES
         )
-        yield Paragraph(key.digest(), len(text), list(filter(stripped, sentences)))
+        yield Paragraph(key.hexdigest(), len(text), list(filter(stripped, sentences)))
 
 
 def _one_line(text: str) -> str:
@@ -138,7 +139,7 @@ def _output_document(
         text.count(" ") + len(sentences) + _more_ideographs(text),
         held_out,
         1 if held_out else copies,  # evaluating on the same text twice gains nothing
-        _signature(text) if options.near_duplicates else b"",
+        _signature(text) if options.near_duplicates else "",
     )
 
 
@@ -148,10 +149,10 @@ def _is_held_out(key: str, options: ExtractionOptions) -> bool:
     )
 
 
-def _signature(text: str) -> bytes:
+def _signature(text: str) -> str:
     from data_prep.near_duplicates import signature  # loads numba
 
-    return signature(text)
+    return signature(text).hex()
 
 
 def _more_ideographs(text: str) -> int:

@@ -11,11 +11,10 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf import files
 from albert_tf.input.masking import derive_seeds
 from albert_tf.logs import counted
 from albert_tf.progress import ThroughputLine
@@ -55,6 +54,19 @@ class _Sentences(NamedTuple):
     def take(self, chosen: np.ndarray) -> _Sentences:
         texts = [self.texts[index] for index in chosen.tolist()]
         return _Sentences(self.draws[chosen], self.positions[chosen], texts)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {
+            "draws": self.draws.tolist(),
+            "positions": self.positions.tolist(),
+            "texts": self.texts,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> _Sentences:
+        positions = np.array(record["positions"], np.int64).reshape(-1, 2)
+        return cls(np.array(record["draws"], np.uint64), positions, record["texts"])
 
 
 def sample_sentences(
@@ -97,16 +109,16 @@ def sample_sentences(
     def read(workers: AnyWorkers) -> Iterator[tuple[_Sentences, int]]:
         names = (f"sentences-{number:06d}" for number in itertools.count())
         name = next(names)
-        while work and work.is_intact(name):
+        while work and (record := work.record(name)):
             part = next(cut)
             sizes.append(part.end - part.begin)
-            yield _read_piece(work, name)
+            yield _Sentences.from_record(record), record["skipped"]
             name = next(names)
-        for found in workers.map(_sentences_of, tasks()):
+        for sentences, skipped in workers.map(_sentences_of, tasks()):
             if work:
-                _write_piece(work, name, *found)
+                work.finish(name, sentences.record | {"skipped": skipped})
                 name = next(names)
-            yield found
+            yield sentences, skipped
 
     with (
         start_workers(options, total, _prepare, (seed,)) as workers,
@@ -129,21 +141,6 @@ def sample_sentences(
     if 0 < size < found:
         sample = _smallest(sample, size)
     return sample.take(np.lexsort(sample.positions.T[::-1])).texts
-
-
-def _write_piece(work: WorkFolder, name: str, sentences: _Sentences, skipped: int) -> None:
-    draws, positions, texts = sentences
-    content = draws.tobytes() + positions.tobytes() + "\n".join(texts).encode()
-    work.write(name, content, {"sentences": len(texts), "skipped": skipped})
-
-
-def _read_piece(work: WorkFolder, name: str) -> tuple[_Sentences, int]:
-    record, content = work.require_record(name), files.read_bytes(work.file(name))
-    count = record["sentences"]
-    numbers = np.frombuffer(content[: 24 * count], np.uint64)
-    texts = content[24 * count :].decode().split("\n")[:count]
-    positions = numbers[count:].astype(np.int64).reshape(count, 2)
-    return _Sentences(numbers[:count], positions, texts), record["skipped"]
 
 
 def _smallest(sentences: _Sentences, size: int) -> _Sentences:

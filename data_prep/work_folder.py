@@ -99,29 +99,25 @@ class WorkFolder:
 
     Args:
         path: the folder.
-        is_kept: whether a later run can resume; otherwise, the folder ends with this one.
     """
 
-    def __init__(self, path: str, is_kept: bool = True):
-        self.path, self._is_kept = path, is_kept
+    def __init__(self, path: str):
+        self.path = path
         self._lock: int | None = None
 
     @classmethod
-    def resume(
-        cls, output_file: str, work_dir: str | None, fingerprint: str, is_kept: bool = True
-    ) -> WorkFolder:
+    def resume(cls, output_file: str, work_dir: str | None, fingerprint: str) -> WorkFolder:
         """Create and lock the folder of a run, or take over that of an interrupted one.
 
         Args:
             output_file, work_dir: as in `hidden_folder`.
             fingerprint: 64 hexadecimal digits that identify the run; work of another is removed.
-            is_kept: whether a later run can resume; otherwise, work of this run is removed, too.
 
         Raises:
             InputError: If the folder is a link or contains files of others, if another process is
                 using it, or if it cannot be created.
         """
-        work = cls(hidden_folder(output_file, work_dir), is_kept)
+        work = cls(hidden_folder(output_file, work_dir))
         if os.path.lexists(work.path) and not stat.S_ISDIR(os.lstat(work.path).st_mode):
             raise InputError(
                 f"`output_file`: {work.path} is a link or a file, but unfinished work needs a "
@@ -145,11 +141,11 @@ class WorkFolder:
                 f"`output_file`: {self.path} contains files of another program, but unfinished "
                 "work needs a folder of this name; remove it or move it away"
             )
-        if self._is_kept and owner == fingerprint:
+        if owner == fingerprint:
             if self.has_records():
                 logger.info("resuming the unfinished run in %s", self.path)
             return
-        if self._is_kept and owner not in (None, _NO_RUN):
+        if owner not in (None, _NO_RUN):
             logger.info(
                 "starting from scratch: the unfinished run in %s has other flags, input or "
                 "versions",
@@ -175,9 +171,10 @@ class WorkFolder:
     def record(self, name: str) -> dict[str, Any] | None:
         """Return the record of a piece; None if it is not finished or its record is damaged."""
         try:
-            return unseal(files.read_bytes(self.file(name + ".json")))
+            checksum, _, text = files.read_bytes(self.file(f"{name}.json")).partition(b" ")
         except FileNotFoundError:
             return None
+        return json.loads(text) if hashlib.sha256(text).hexdigest().encode() == checksum else None
 
     def require_record(self, name: str) -> dict[str, Any]:
         """Return the record of a piece that this run has finished.
@@ -194,14 +191,10 @@ class WorkFolder:
         return record
 
     def finish(self, name: str, record: dict[str, Any]) -> None:
-        """Mark a piece as finished."""
-        files.write_text(self.file(name + ".json"), seal(record), durable=False)
-
-    def write(self, name: str, content: bytes, record: dict[str, Any]) -> None:
-        """Write a piece of one file, and mark it as finished."""
-        with files.replacing(self.file(name), durable=False) as path, HashedFile(path) as file:
-            file.write(content)
-        self.finish(name, record | file.record)
+        """Mark a piece as finished; a record may also contain all of it."""
+        text = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        content = hashlib.sha256(text).hexdigest().encode() + b" " + text
+        files.write_bytes(self.file(f"{name}.json"), content, durable=False)
 
     def is_intact(self, name: str, path: str | None = None) -> bool:
         """Return whether a piece of one file is finished and the file is unchanged since.
@@ -232,7 +225,7 @@ class WorkFolder:
         try:
             yield
         except InputError as error:
-            if is_useful and self._is_kept and self.has_records():
+            if is_useful and self.has_records():
                 raise InputError(
                     f"{error}; finished work is kept, for the same command on the same input"
                 ) from None
@@ -245,9 +238,9 @@ class WorkFolder:
         try:
             yield
         except OSError as error:
-            hint = "; finished work is kept there: rerun the same command to resume"
             raise OSError(
-                f"cannot write in {self.path}: {error.strerror}{hint * self._is_kept}"
+                f"cannot write in {self.path}: {error.strerror}; finished work is kept there: "
+                "rerun the same command to resume"
             ) from None
 
     def remove(self) -> None:
@@ -258,8 +251,6 @@ class WorkFolder:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if exception and exception[0] and not self._is_kept:
-            self.remove()
         if self._lock is not None:
             os.close(self._lock)
 
@@ -271,20 +262,6 @@ def _read_marker(path: str) -> str | None:
     if not content.strip(b"\0"):
         return _NO_RUN
     return content.decode() if re.fullmatch(rb"[0-9a-f]{64}", content) else None
-
-
-def seal(record: dict[str, Any]) -> str:
-    """Return a record as a line of text with a checksum."""
-    text = json.dumps(record)
-    return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
-
-
-def unseal(line: bytes) -> dict[str, Any] | None:
-    """Return the record in a line that `seal` made; None if the line is damaged or incomplete."""
-    checksum, _, text = line.strip().partition(b" ")
-    if hashlib.sha256(text).hexdigest().encode() != checksum:
-        return None
-    return json.loads(text)
 
 
 class HashedFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import random
@@ -14,10 +15,9 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import extract_corpus
 from data_prep.corpora.base import Counts, Document
-from data_prep.corpus_files import sources_file
+from data_prep.corpus_files import select, sources_file
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import OutputDocument, document_hash, split_paragraphs
-from data_prep.sampling import DocumentSample
 
 
 @pytest.fixture
@@ -84,6 +84,7 @@ def test_the_sample_is_uniform(options):
 def test_a_large_document_is_left_out_alone(tmp_path):
     """As if all were sorted by their hashes, in whatever order they arrive."""
     draw = random.Random(1)
+    options = ExtractionOptions(output_file="o.txt", max_megabytes=0.001, random_seed=0)
     for _ in range(200):
         sizes = [draw.choice([1, 1, 5, 19, 40, 300, 600, 900, 2000]) for _ in range(60)]
         hashes = {str(n): document_hash(str(n), "kept", 0) for n in range(len(sizes))}
@@ -95,12 +96,13 @@ def test_a_large_document_is_left_out_alone(tmp_path):
                 free -= size
             elif size <= 20:
                 break
-        with DocumentSample(0.001, 0, str(tmp_path)) as sample:
-            for number in draw.sample(range(len(sizes)), len(sizes)):
-                text = "x" * (sizes[number] - 1)
-                sample.add(OutputDocument("same", str(number), "s", text, 1, 1, False, 1))
-            assert {document.key for document in sample} == expected
-            assert sample.left_out_bytes == sum(sizes) - (1000 - free)
+        documents = [
+            OutputDocument("same", str(number), "s", "x" * (sizes[number] - 1), 1, 1, False, 1)
+            for number in draw.sample(range(len(sizes)), len(sizes))
+        ]
+        selection = select(documents, options, str(tmp_path))
+        assert {d.key for d in itertools.compress(documents, selection.kept)} == expected
+        assert selection.left_out_bytes == sum(sizes) - (1000 - free)
 
 
 SAME_NAMES = {

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep import local_runner, pretraining_data, runs
-from data_prep.corpus_files import CorpusFiles
+from data_prep import extraction, local_runner, pretraining_data, runs
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
+from data_prep.work_folder import WorkFolder
 from tests.conftest import random_inputs
 from tests.data_prep.conftest import corpus, model_file, options, small_pieces
 from tests.fuzz.damage import Damage, damages
@@ -106,7 +106,7 @@ def test_a_run_of_examples(tmp_path):
             assert read() == expected, bit  # a checksum of no examples, for example
 
 
-@pytest.mark.parametrize(("killed_in", "near_duplicates"), [("save", 0.9), ("publish", 0)])
+@pytest.mark.parametrize(("killed_in", "near_duplicates"), [("finish", 0.9), ("publish", 0)])
 def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
     draw = random.Random(0)
     text = tmp_path / "in.txt"
@@ -139,18 +139,17 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
     extract(options)
     expected = result()
     shutil.rmtree(out)
-    save = CorpusFiles.save
-    saves = []
+    finish, finished = WorkFolder.finish, []
 
-    def save_or_die(self, state):
-        saves.append(state)
-        save(self, state) if len(saves) < 12 else kill()
+    def finish_or_die(self, name, record):
+        finished.append(name)
+        finish(self, name, record) if len(finished) < 8 else kill()
 
     with monkeypatch.context() as patch:
-        if killed_in == "save":
-            patch.setattr(CorpusFiles, "save", save_or_die)
+        if killed_in == "finish":
+            patch.setattr(WorkFolder, "finish", finish_or_die)
         else:
-            patch.setattr(CorpusFiles, "publish", kill)
+            patch.setattr(extraction, "publish_files", kill)
         with pytest.raises(Killed):
             extract(options)
     out.rename(saved)
