@@ -154,7 +154,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         weights.
 
         Args:
-            texts: see the class; at least one.
+            texts: at least one.
             labels: of each text: a text or a number; for `target="multi_label"` a list of labels,
                 which may be empty. A label that is not certain is a mapping from labels to
                 probabilities, with a sum of 1, as the distribution to learn. A model without a
@@ -204,11 +204,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return [accuracy(name="accuracy")] if accuracy else None
 
     def predict(self, texts: Any, batch_size: int = 32) -> list[Any]:
-        """Predict the label of every text.
-
-        Args:
-            texts: see the class.
-            batch_size: texts that are computed at a time.
+        """Predict the label of every text, `batch_size` texts at a time.
 
         Returns:
             A label per text; a number per text for `target="regression"`, and a list of labels,
@@ -228,10 +224,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
         Returns:
             float32 `[texts, labels]`, in the order of `labels`. The probabilities of a text add up
-            to 1, except for `target="multi_label"`.
-
-        Raises:
-            InputError: As of `predict`; or the model predicts numbers.
+            to 1, except for `target="multi_label"`. A model that predicts numbers has none.
         """
         target = self._known_task().target
         if target.kind == "regression":

@@ -65,11 +65,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     def predict(
         self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
     ) -> list[int]:
-        """Choose an option for every question.
-
-        Args:
-            questions, contexts, options: see the class.
-            batch_size: questions that are computed at a time.
+        """Choose an option for every question, `batch_size` questions at a time.
 
         Returns:
             The number of the chosen option, from 0, per question.
@@ -138,7 +134,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         """Train the model, as run_race.py does, with the `fit` of Keras.
 
         Args:
-            questions, contexts, options: see the class.
+            questions, contexts, options: at least one of each.
             answers: the correct option of each question: its number, from 0, its text or its
                 letter, from A.
             validation_data: questions, contexts, options and answers; their loss is computed after

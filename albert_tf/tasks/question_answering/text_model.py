@@ -122,14 +122,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         return super()._adjacent_files() | results
 
     def predict(self, questions: Any, contexts: Any, batch_size: int = 32) -> list[Answer]:
-        """Answer questions.
-
-        Args:
-            questions, contexts: see the class.
-            batch_size: windows of contexts that are computed at a time.
-
-        Returns:
-            An answer per question.
+        """Answer questions, one answer each; `batch_size` windows are computed at a time.
 
         Raises:
             InputError: If an argument is invalid, or the model has no head yet.
@@ -190,7 +183,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         """Train the model, as run_squad.py does, with the `fit` of Keras.
 
         Args:
-            questions, contexts: see the class.
+            questions, contexts: at least one of each.
             answers: of each question: a text, which is searched for in the context; a tuple of text
                 and index of its first character; or "" or None for no answer. Several correct
                 answers are a list; training uses the first that the context contains.

@@ -111,11 +111,9 @@ class TokenClassifier(TaskModel[TaggingTask]):
         return list(self._known_task().labels)
 
     def predict(self, texts: Any, batch_size: int = 32) -> list[list[Entity]]:
-        """Find the entities in texts, as run_tagger.py does.
+        """Find the entities in texts, or in a single one, as run_tagger.py does.
 
-        Args:
-            texts: see the class; a single text counts as a list of one.
-            batch_size: windows of texts that are computed at a time.
+        `batch_size` windows of texts are computed at a time.
 
         Returns:
             For each text its entities, in order, with `label`, `start` and `end` (characters of
@@ -187,7 +185,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         """Train the model, as run_tagger.py does, with the `fit` of Keras.
 
         Args:
-            texts: see the class.
+            texts: at least one.
             entities: of each text, a list of `(start, end, label)` in characters of the text; or of
                 each list of words, their tags, such as `["B-PER", "O", "O", "B-LOC"]`. An entity
                 that overlaps an earlier one cannot be learned and is left out.
