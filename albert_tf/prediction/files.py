@@ -20,22 +20,14 @@ Rows = list[dict[str, Any]]
 
 
 class RowWriter(abc.ABC):
-    """Writes rows, some at a time.
+    """Writes rows to a file, some at a time.
 
     A row may have nothing but an `error`. It waits for one that has columns.
-
-    Args:
-        file: open for writing.
-
-    Attributes:
-        mode: how to open it.
-        has_columns: whether all rows have the same; otherwise, each has its own.
-        columns: those of all rows, [] until they are known.
     """
 
-    mode = "w"
-    has_columns = True
-    columns: list[str] = []
+    mode = "w"  # of the file
+    has_columns = True  # the same in all rows; otherwise, each has its own
+    columns: list[str] = []  # [] until they are known
 
     def __init__(self, file: IO):
         self._file, self._waiting = file, Rows()

@@ -123,11 +123,7 @@ def exported_task(path: str) -> str | None:
 
 
 class Export:
-    """The SavedModel of a task, which predicts rows in batches.
-
-    Args:
-        kind: of the task.
-        options: name the folder of the export.
+    """The SavedModel of a task, which predicts rows in batches; the options name its folder.
 
     Attributes:
         settings: how the model reads texts, by name; {} for an export without `export.json`.

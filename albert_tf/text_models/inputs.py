@@ -39,12 +39,7 @@ def as_texts(values: Any, argument: str) -> list[str]:
 
 
 def check_text(value: Any, place: str) -> None:
-    """Raise InputError if a value is not a text, or one that UTF-8 cannot express.
-
-    Args:
-        value: to check.
-        place: where it is, for the error.
-    """
+    """Raise InputError if a value at a place is not a text, or one that UTF-8 cannot express."""
     if not isinstance(value, str):
         raise InputError(f"{place}: must be a text, not {shown_value(value)}")
     check_unicode(value, place)
