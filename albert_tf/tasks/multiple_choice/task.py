@@ -36,7 +36,7 @@ from albert_tf.tasks.multiple_choice.readers import (
     groups_of,
     read_questions,
 )
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers import Tokenizer, packing
 
 logger = logging.getLogger(__name__)
 
@@ -112,11 +112,8 @@ def featurize(
 
 
 def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.ndarray]:
-    special = [[tokenizer.cls_id], [tokenizer.sep_id]]
-    ids = np.concatenate([special[0], context, special[1], candidate, special[1]])
-    segments = np.zeros(len(ids), np.int8)
-    segments[len(context) + 2 :] = 1
-    return ids.astype(np.int32), segments
+    ids = packing.join(context, candidate, tokenizer.cls_id, tokenizer.sep_id)
+    return ids, packing.segment_ids(context, candidate)
 
 
 class MultipleChoiceTask(FineTuningTask):
