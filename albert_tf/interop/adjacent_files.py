@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
+from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, read_text, sha256_of, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest, vocabularies
@@ -33,6 +34,8 @@ DATA_FILE = "training_data.json"
 
 # The flags of the last start of training, and a hash of the training data.
 START_FILE = "last_start.json"
+
+_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
 Value = TypeVar("Value")
 Label = str | bool | int | float
@@ -178,9 +181,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     recorded.append(read_normalization(folder))
     published = read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())
     if exists(os.path.join(folder, SAVED_MODEL)):
-        from albert_tf.interop.saved_model import read_do_lower_case  # loads TensorFlow
-
-        recorded.append(Normalization(read_do_lower_case(folder)))
+        recorded.append(Normalization(_do_lower_case_of(folder)))
     return AdjacentFiles(
         vocabulary=find_vocabulary(folder),
         labels=read_labels(folder) or _huggingface_labels(published),
@@ -190,6 +191,22 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
         normalization=UNRECORDED.otherwise(*recorded),
         problem_type=published.problem_type,
     )
+
+
+def _do_lower_case_of(saved_model: str) -> bool | None:
+    """Return the variable in which exports of this project and of Model Garden record it.
+
+    A SavedModel that cannot be read gives None; the error is reported when its weights are read.
+    """
+    from albert_tf.checkpoints.tensorflow import open_checkpoint, read_tensor  # load TensorFlow
+
+    try:
+        reader, shapes = open_checkpoint(os.path.join(saved_model, "variables", "variables"))
+    except InputError:
+        return None
+    if shapes.get(_LOWER_CASE) != ():
+        return None
+    return bool(read_tensor(saved_model, reader, _LOWER_CASE))
 
 
 def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib
+import importlib.util
 import logging
+import os
 import tempfile
 from collections.abc import Iterator
 
 from albert_tf import files
-from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
+from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS, CheckpointFormat
+from albert_tf.checkpoints.lists import NAME
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError, arguments_renamed, tensorflow_errors_as_os_errors
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.adaptation import adapt, check_extension, with_new_pieces
 from albert_tf.interop.adjacent_files import (
@@ -18,12 +23,14 @@ from albert_tf.interop.adjacent_files import (
     described_checkpoint,
     find_adjacent_files,
     load_tokenizer,
+    run_files,
 )
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.converted_model import ConvertedModel, write_model
+from albert_tf.interop.converted_model import ConvertedModel, unshared, write_adjacent_files
 from albert_tf.interop.file_names import folder_of
 from albert_tf.interop.heads import HEADS, create_model, possible_heads, read_as
-from albert_tf.interop.keras_weights import SUFFIX
+from albert_tf.interop.huggingface import write_huggingface
+from albert_tf.interop.keras_weights import SUFFIX, write_keras
 from albert_tf.interop.loading import open_weights
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
@@ -109,6 +116,53 @@ def _convert(options: ConvertOptions, folder: str) -> None:
         logger.info("%s", note)
     parameters = f"{sum(value.size for value in values.values()):,}"
     logger.info("%s: written, %s, %s parameters", options.output, name, parameters)
+
+
+def write_model(output: str, model: ConvertedModel, format: str) -> None:
+    """Write a new folder with a model in a format of `--to`, or a Keras weights file by its name.
+
+    Raises:
+        InputError: If TensorFlow, which writes the format, is not installed, or files of another
+            model are next to `output`.
+        OSError: If it cannot be written.
+    """
+    if format == "albert_tf" and output.endswith(SUFFIX):
+        write_keras(output, model)
+        return
+    by_tensorflow = format in ("google", "albert_tf")
+    if by_tensorflow and importlib.util.find_spec("tensorflow") is None:
+        raise InputError(
+            f"`to_format`={format}: is written by TensorFlow, which is not installed; install "
+            "albert-tf[cpu]"
+        )
+    file_errors = tensorflow_errors_as_os_errors() if by_tensorflow else contextlib.nullcontext()
+    with file_errors, files.replacing(output) as folder:
+        files.make_folder(folder, "output")
+        if format == "huggingface":
+            write_huggingface(folder, unshared(model), os.path.basename(output.rstrip("/")))
+        elif format == "google":
+            from albert_tf.interop.google import write_google
+
+            write_google(folder, unshared(model))
+        else:
+            formats = {each.weights_format: each for each in CHECKPOINT_FORMATS.values()}
+            _write_training_folder(folder, model, formats[format])
+
+
+def _write_training_folder(folder: str, model: ConvertedModel, format: CheckpointFormat) -> None:
+    """Write a checkpoint, and what the run needs to resume from it if the input is of a run."""
+    checkpoint, source = os.path.join(folder, f"{NAME}-{model.step}"), model.source
+    driver = importlib.import_module(format.driver)
+    driver.write_training_checkpoint(checkpoint, model.values, model.step, model.optimizer)
+    write_adjacent_files(folder, model, model.config)
+    if not source.optimizer:
+        return
+    run_folder = os.path.dirname(source.path)
+    copies = {os.path.join(run_folder, name): os.path.join(folder, name) for name in run_files()}
+    copies[f"{source.path}.json"] = f"{checkpoint}.json"  # why a checkpoint in `best` is the best
+    for path, copy in copies.items():
+        if files.exists(path):
+            files.write_bytes(copy, files.read_bytes(path))
 
 
 def _is_resumable(options: ConvertOptions) -> bool:

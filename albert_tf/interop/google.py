@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import re
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.folder import TENSORFLOW
+from albert_tf.checkpoints.lists import NAME
 from albert_tf.checkpoints.tensorflow import open_checkpoint, read_tensor, tensor_of
 from albert_tf.errors import InputError
 from albert_tf.interop import albert_zh
+from albert_tf.interop.converted_model import ConvertedModel, write_adjacent_files
 from albert_tf.task_kinds import task_scopes
 from albert_tf.weights import Weights, adjacent_config
 
@@ -51,6 +55,14 @@ def read_google_checkpoint(path: str) -> Weights:
     step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
     config = adjacent_config(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step, notes=notes)
+
+
+def write_google(folder: str, model: ConvertedModel) -> None:
+    """Write a folder with a checkpoint that the original code restores, and its config."""
+    path = os.path.join(folder, f"{NAME}-{model.step}")
+    write_google_checkpoint(path, model.values, model.step)
+    config = dataclasses.replace(model.config, parameter_sharing=None)  # unknown to the original
+    write_adjacent_files(folder, model, config)
 
 
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:

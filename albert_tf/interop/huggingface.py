@@ -16,13 +16,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_json, write_text
 from albert_tf.hub.names import PICKLES, SAFETENSORS
 from albert_tf.huggingface_config import to_huggingface
-from albert_tf.interop.heads import find_head, read_as
-from albert_tf.task_kinds import Head, heads
+from albert_tf.interop import model_card
+from albert_tf.interop.converted_model import ConvertedModel, labels_of_outputs, meaning
+from albert_tf.interop.heads import HEADS, find_head, read_as
+from albert_tf.task_kinds import Head, heads, kind_of
+from albert_tf.tokenizers import normalization
 from albert_tf.weights import Tensor, Weights
 
 CONFIG = "config.json"
@@ -239,7 +243,59 @@ def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[str], np.
         raise InputError(f"{file}: not a safetensors file ({error})") from None
 
 
-def write_huggingface(
+def write_huggingface(folder: str, model: ConvertedModel, name: str) -> None:
+    """Write a folder that transformers and sentence-transformers load, with a card."""
+    from albert_tf.interop.huggingface_tokenizer import write_tokenizer
+
+    tokenizer, fields = model.tokenizer, _fields(model)
+    write_weights(folder, model.values, model.config, fields)
+    if tokenizer is not None:
+        write_tokenizer(tokenizer, folder, model.config.max_position_embeddings)
+    kind, texts = kind_of(model.head), meaning(model)
+    if kind and kind.huggingface_files:
+        texts |= kind.huggingface_files(model.source.path, model.config)
+    for file, text in texts.items():
+        path = os.path.join(folder, file)
+        files.make_folder(os.path.dirname(path), "output")
+        files.write_text(path, text)
+    facts = model_card.ModelFacts(
+        name=name,
+        head=model.head,
+        config=model.config,
+        parameters=sum(value.size for value in model.values.values()),
+        weights=model.source,
+        adjacent=model.adjacent,
+        normalization=tokenizer.normalization if tokenizer else normalization.UNRECORDED,
+        license=model.license,
+    )
+    model_card.write_huggingface_card(facts, folder, tokenizer is not None)
+
+
+def _fields(model: ConvertedModel) -> dict[str, Any]:
+    """Return the fields of `config.json` that do not describe the encoder."""
+    head, tokenizer = HEADS[model.head], model.tokenizer
+    architecture = head.huggingface
+    if model.head == "pretraining" and "cls/seq_relationship/output_weights" not in model.values:
+        architecture = "AlbertForMaskedLM"
+    fields: dict[str, Any] = {
+        "architectures": [architecture],
+        "pad_token_id": tokenizer.pad_id if tokenizer else 0,
+        "bos_token_id": tokenizer.cls_id if tokenizer else 2,
+        "eos_token_id": tokenizer.sep_id if tokenizer else 3,
+        "dtype": "float32",
+    }
+    if head.labeled:
+        labels = labels_of_outputs(model)
+        fields["id2label"] = {str(id): label for id, label in enumerate(labels)}
+        fields["label2id"] = {label: id for id, label in enumerate(labels)}
+    if (kind := kind_of(model.head)) and (text := meaning(model).get(kind.settings_file)):
+        settings = files.parse_json(text, kind.settings_file, dict[str, Any])
+        if problem_type := kind.problem_types.get(settings.get("kind", "")):
+            fields["problem_type"] = problem_type
+    return fields
+
+
+def write_weights(
     folder: str, values: dict[str, np.ndarray], config: AlbertConfig, fields: dict[str, Any]
 ) -> None:
     """Write `config.json` and `model.safetensors`.

@@ -13,9 +13,11 @@ import shutil
 import h5py
 import keras
 
+from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import rename, temporary_name
+from albert_tf.interop.converted_model import ConvertedModel, meaning
 from albert_tf.interop.heads import HEADS, create_model
 from albert_tf.task_kinds import ENCODER
 from albert_tf.weights import Tensor, Weights
@@ -53,6 +55,32 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
         shape = tuple(weight.shape)
         tensors[weight.path] = Tensor(weight.path, shape, shape, read)
     return Weights(path, "albert_tf", tensors, config=config)
+
+
+def write_keras(output: str, model: ConvertedModel) -> None:
+    """Write a Keras weights file, and next to it what its weights need.
+
+    Raises:
+        InputError: If files of another model are there.
+    """
+    folder = os.path.dirname(output)
+    texts = {CONFIG_FILE: model.config.to_json(), **meaning(model)}
+    for name, text in texts.items():
+        path = os.path.join(folder, name)
+        if not files.exists(path):
+            continue
+        differs = files.read_json(path, object) != files.parse_json(text, path, object)
+        if differs and (name != CONFIG_FILE or AlbertConfig.from_json_file(path) != model.config):
+            raise InputError(f"`output`={output}: {path} belongs to another model")
+    shapes = {path: value.shape for path, value in model.values.items()}
+    keras_model = create_model(model.head, model.config, shapes)
+    for variable in keras_model.weights:
+        if variable.path in model.values:
+            variable.assign(model.values[variable.path])
+    files.make_folder(folder, "output")
+    for name, text in texts.items():  # first, for the weights need them
+        files.write_text(os.path.join(folder, name), text)
+    write_keras_weights(output, keras_model)
 
 
 def write_keras_weights(path: str, model: keras.Model) -> None:

@@ -16,7 +16,6 @@ from albert_tf.checkpoints.tensorflow import (
     OBJECT_GRAPH,
     open_checkpoint,
     parameters,
-    read_tensor,
     tensor_of,
 )
 from albert_tf.config import AlbertConfig
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 # Modules of version 1 of the models: google/albert_base/1, google/albert/tensorFlow1/base/1.
 _FIRST_VERSION = re.compile(r"\bgoogle/albert[^?]*/1/?(\?.*)?$")
-_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def read_saved_model(path: str) -> Weights:
@@ -52,21 +50,6 @@ def read_saved_model(path: str) -> Weights:
     config = adjacent_config(os.path.join(path, "assets", ""))
     config = config or find_keras_config(path, weights) or find_preset(path, weights)
     return dataclasses.replace(weights, config=config)
-
-
-def read_do_lower_case(path: str) -> bool | None:
-    """Return whether the encoder in a SavedModel expects lower-cased text, if it is recorded.
-
-    Exports of this project and of Model Garden record it in a variable. A SavedModel that cannot be
-    read gives None; the error is reported when its weights are read.
-    """
-    try:
-        reader, shapes = open_checkpoint(os.path.join(path, "variables", "variables"))
-    except InputError:
-        return None
-    if shapes.get(_LOWER_CASE) != ():
-        return None
-    return bool(read_tensor(path, reader, _LOWER_CASE))
 
 
 def read_object_checkpoint(prefix: str) -> Weights:

@@ -171,7 +171,7 @@ def write_repository(
         config = dataclasses.replace(config, hidden_act="relu")
     values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
     fields = {"architectures": ["AlbertForMaskedLM"]}
-    huggingface.write_huggingface(str(folder), values, config, fields)
+    huggingface.write_weights(str(folder), values, config, fields)
     shape = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(
         json.dumps({**shape, **(_CHINESE if chinese else _ENGLISH)})

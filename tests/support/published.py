@@ -6,7 +6,8 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.adjacent_files import AdjacentFiles
-from albert_tf.interop.converted_model import ConvertedModel, write_model
+from albert_tf.interop.convert import write_model
+from albert_tf.interop.converted_model import ConvertedModel
 from albert_tf.interop.heads import create_model
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.weights import Weights
