@@ -11,7 +11,6 @@ from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.options import WithPaths, check_limits, option
-from albert_tf.tokenizers.packing import MIN_LENGTH
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,12 +85,6 @@ class LayersOptions(ModelOptions):
     )
     text: str | None = option(None, "A text, instead of --input_file.")
     input_file: str | None = option(None, "A .txt file with a text per line. Also remote.")
-    max_length: int | None = option(
-        None,
-        "Maximum length of a text in tokens; by default as long as the model reads.",
-        minimum=MIN_LENGTH,
-    )
-    batch_size: int = option(16, "Texts that are computed at a time.", minimum=1)
 
     def __post_init__(self):
         super().__post_init__()

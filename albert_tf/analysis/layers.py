@@ -18,6 +18,7 @@ from albert_tf.report.charts import COLORS, adaptive, styled_figure, svg_text
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
+_BATCH = 16  # texts that are computed at a time
 # Texts are padded to a multiple of it, as JAX compiles every operation for every shape.
 _LENGTH_STEP = 32
 
@@ -39,28 +40,18 @@ class LayerDistances(NamedTuple):
 
 
 def layer_distances(
-    encoder: keras.Model,
-    tokenizer: Tokenizer,
-    texts: Sequence[str],
-    max_length: int | None = None,
-    batch_size: int = 16,
+    encoder: keras.Model, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> LayerDistances:
     """Compare the input and the output of every layer of an `AlbertEncoder`, token by token.
 
-    Every text is read as `[CLS] text [SEP]`. These two symbols count as tokens, padding does not.
-    Without `max_length`, in tokens, texts are as long as the model reads.
-
-    Raises:
-        InputError: If the model does not read sequences of `max_length`.
+    Every text is read as `[CLS] text [SEP]`, up to the longest sequence of the model. These two
+    symbols count as tokens, padding does not.
     """
-    longest = encoder.config.max_position_embeddings
-    length = longest if max_length is None else max_length
-    if length > longest:
-        raise InputError(f"`max_length`={length}: the model reads at most {longest} tokens")
+    length = encoder.config.max_position_embeddings
     sums, tokens = np.zeros((len(encoder.depth_blocks), 3)), 0
     progress = ProgressLine()
-    for start in range(0, len(texts), batch_size):
-        features = tokenizer(list(texts[start : start + batch_size]), max_length=length)
+    for start in range(0, len(texts), _BATCH):
+        features = tokenizer(list(texts[start : start + _BATCH]), max_length=length)
         features = _padded(features, length, tokenizer.pad_id)
         outputs = encoder(features, output_hidden_states=True)
         is_token = features["input_mask"] > 0
@@ -70,8 +61,8 @@ def layer_distances(
         ]
         sums += np.stack([_sums(*pair) for pair in zip(hidden[:-1], hidden[1:], strict=True)])
         tokens += int(is_token.sum())
-        if len(texts) > batch_size:
-            progress.update(f"{min(start + batch_size, len(texts)):,} of {len(texts):,} texts")
+        if len(texts) > _BATCH:
+            progress.update(f"{min(start + _BATCH, len(texts)):,} of {len(texts):,} texts")
     progress.close()
     l2, cosine, degrees = (sums / tokens).T
     return LayerDistances(l2, cosine, degrees, tokens)
@@ -125,9 +116,7 @@ def run(options: LayersOptions) -> dict[str, Any]:
     texts = read_texts(options)
     presets = {label: open_model(name, options) for label, name in models.items()}
     results = {
-        label: layer_distances(
-            create_encoder(preset), preset.tokenizer, texts, options.max_length, options.batch_size
-        )
+        label: layer_distances(create_encoder(preset), preset.tokenizer, texts)
         for label, preset in presets.items()
     }
     for label, distances in results.items():

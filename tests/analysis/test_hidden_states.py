@@ -11,17 +11,19 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.analysis import layers
 from albert_tf.analysis.attention import attention_maps, attention_statistics, uniform_statistics
 from albert_tf.analysis.layers import layer_distances
 from albert_tf.errors import InputError
 
 
-def test_distances_are_means_over_tokens(model, tokenizer):
+def test_distances_are_means_over_tokens(model, tokenizer, monkeypatch):
+    monkeypatch.setattr(layers, "_BATCH", 2)
     texts = ["a cat sat", "b", "a very long text, longer than it reads"]
     rows = []
     for text in texts:
         # One shape for all texts, as JAX compiles every operation for each.
-        features = tokenizer(text, max_length=10, padding="max_length")
+        features = tokenizer(text, max_length=12, padding="max_length")
         outputs = model.encoder(features, output_hidden_states=True)
         hidden = [keras.ops.convert_to_numpy(each)[0] for each in outputs["hidden_states"]]
         for token in range(features["input_mask"].sum()):
@@ -29,13 +31,11 @@ def test_distances_are_means_over_tokens(model, tokenizer):
             cosines = [x @ y / math.sqrt((x @ x) * (y @ y)) for x, y in pairs]
             distances = [math.dist(x, y) for x, y in pairs]
             rows.append([distances, cosines, [math.degrees(math.acos(c)) for c in cosines]])
-    found = layer_distances(model.encoder, tokenizer, texts, max_length=10, batch_size=2)
-    assert found.tokens == len(rows) == 9 + 3 + 10
+    found = layer_distances(model.encoder, tokenizer, texts)
+    assert found.tokens == len(rows) == 9 + 3 + 12
     expected = np.mean(rows, axis=0)
     np.testing.assert_allclose([found.l2, found.cosine], expected[:2], atol=1e-5)
     np.testing.assert_allclose(found.degrees, expected[2], atol=1e-3)
-    with pytest.raises(InputError, match="`max_length`=13: the model reads at most 12 tokens"):
-        layer_distances(model.encoder, tokenizer, texts, max_length=13)
 
 
 def test_statistics_of_attention(model, tokenizer):
