@@ -8,7 +8,7 @@ from typing import NamedTuple
 from albert_tf.errors import InputError
 from albert_tf.files import read_lines
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
-from albert_tf.interop.adjacent_files import RESULTS_FILE
+from albert_tf.interop.file_names import RESULTS_FILE
 from albert_tf.report.intervals import Interval, number_text
 from albert_tf.report.page import Headline
 from albert_tf.report.sections import Section, Table

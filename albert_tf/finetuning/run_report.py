@@ -23,8 +23,7 @@ from albert_tf.finetuning.report_results import (
 )
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
-from albert_tf.interop.adjacent_files import RESULTS_FILE
-from albert_tf.interop.file_names import BEST_FOLDER
+from albert_tf.interop.file_names import BEST_FOLDER, RESULTS_FILE
 from albert_tf.report.charts import Line, chart, smooth
 from albert_tf.report.intervals import Interval
 from albert_tf.report.page import Page, render

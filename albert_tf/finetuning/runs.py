@@ -29,7 +29,7 @@ from albert_tf.finetuning.run_comparison import (
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext, Scored
 from albert_tf.finetuning.task import ExampleSet, Fold, Outputs
 from albert_tf.finetuning.teacher import taught_set
-from albert_tf.interop.adjacent_files import EVALUATION_DATA_FILE, LABELS_FILE
+from albert_tf.interop.file_names import EVALUATION_DATA_FILE, LABELS_FILE
 from albert_tf.report.sections import Section
 from albert_tf.training.loop import refuse_nan
 from albert_tf.training.run import training_folder, write_description, write_results

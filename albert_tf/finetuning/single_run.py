@@ -21,13 +21,13 @@ from albert_tf.finetuning.run_comparison import data_key, to_tsv
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.memory_batches import MemoryStream
-from albert_tf.interop.adjacent_files import (
+from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data
+from albert_tf.interop.file_names import (
+    BEST_FOLDER,
     EVALUATION_DATA_FILE,
+    FROZEN_FILE,
     RESULTS_FILE,
-    EvaluatedSet,
-    evaluation_data,
 )
-from albert_tf.interop.file_names import BEST_FOLDER, FROZEN_FILE
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import has_nan, predict, refuse_nan, train

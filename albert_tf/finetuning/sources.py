@@ -11,15 +11,10 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import is_folder, is_read_only, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
-from albert_tf.interop.adjacent_files import (
-    DATA_FILE,
-    AdjacentFiles,
-    find_adjacent_files,
-    load_tokenizer,
-)
+from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.file_names import encoder_folder, folder_of
+from albert_tf.interop.file_names import DATA_FILE, encoder_folder, folder_of
 from albert_tf.interop.heads import possible_heads
 from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import task_kinds

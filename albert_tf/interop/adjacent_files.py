@@ -16,24 +16,18 @@ from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest, vocabularies
 from albert_tf.interop.file_names import (
     BEST_FOLDER,
-    FROZEN_FILE,
+    DATA_FILE,
+    EVALUATION_DATA_FILE,
     LABELS_FILE,
+    RESULTS_FILE,
     SAVED_MODEL,
-    SETTINGS_FILE,
     encoder_folder,
     folder_of,
+    kept_results,
 )
-from albert_tf.task_kinds import TaskKind, task_kinds
+from albert_tf.task_kinds import TaskKind
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
-
-RESULTS_FILE = "eval_results.txt"
-EVALUATION_DATA_FILE = "evaluation_data.json"
-
-DATA_FILE = "training_data.json"
-
-# The flags of the last start of training, and a hash of the training data.
-START_FILE = "last_start.json"
 
 _LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -41,20 +35,6 @@ Value = TypeVar("Value")
 Label = str | bool | int | float
 
 _logger = logging.getLogger(__name__)
-
-
-def run_files() -> tuple[str, ...]:
-    """Return what a run that resumes reads in its folder, besides `AdjacentFiles`."""
-    return (
-        *("data_order.json", "dtype.json", START_FILE),
-        *(kind.settings_file for kind in task_kinds()),
-        *(SETTINGS_FILE, FROZEN_FILE, "metrics.jsonl", "evaluations.jsonl"),
-    )
-
-
-def kept_results() -> tuple[str, ...]:
-    """Return the names of results that belong to a model, whatever the checkpoint."""
-    return tuple(name for kind in task_kinds() for name in kind.kept_results)
 
 
 @dataclasses.dataclass(frozen=True)

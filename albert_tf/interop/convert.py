@@ -23,11 +23,10 @@ from albert_tf.interop.adjacent_files import (
     described_checkpoint,
     find_adjacent_files,
     load_tokenizer,
-    run_files,
 )
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.converted_model import ConvertedModel, unshared, write_adjacent_files
-from albert_tf.interop.file_names import folder_of
+from albert_tf.interop.file_names import folder_of, run_files
 from albert_tf.interop.heads import HEADS, create_model, possible_heads, read_as
 from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.keras_weights import SUFFIX, write_keras

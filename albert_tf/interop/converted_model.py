@@ -14,16 +14,14 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.interop.adjacent_files import (
+from albert_tf.interop.adjacent_files import AdjacentFiles, evaluation_data, labels_text
+from albert_tf.interop.file_names import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
     LABELS_FILE,
     RESULTS_FILE,
-    AdjacentFiles,
-    evaluation_data,
-    labels_text,
+    folder_of,
 )
-from albert_tf.interop.file_names import folder_of
 from albert_tf.interop.heads import HEADS
 from albert_tf.task_kinds import kind_of
 from albert_tf.tokenizers import Tokenizer, normalization

@@ -1,4 +1,4 @@
-"""Where the files of models and exports are; loads no TensorFlow."""
+"""Names of the files of models and exports, and where they are; loads no TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 
 from albert_tf.checkpoints.folder import ORBAX
 from albert_tf.files import exists, is_folder
+from albert_tf.task_kinds import task_kinds
 
 ENCODER = "encoder"
 PREPROCESS = "preprocess"
 SAVED_MODEL = "saved_model.pb"
+
+# Next to any weights: results of the last evaluation, its examples, and the pretraining data.
+RESULTS_FILE = "eval_results.txt"
+EVALUATION_DATA_FILE = "evaluation_data.json"
+DATA_FILE = "training_data.json"
 
 # In a training folder: the checkpoint with the best results of the evaluations during training.
 BEST_FOLDER = "best"
@@ -20,6 +26,23 @@ SETTINGS_FILE = "fine_tuning.json"  # of kinds of tasks that name no other
 
 # Next to the checkpoints of a fine-tuning run with --freeze: the patterns of frozen variables.
 FROZEN_FILE = "frozen.json"
+
+# The flags of the last start of training, and a hash of the training data.
+START_FILE = "last_start.json"
+
+
+def run_files() -> tuple[str, ...]:
+    """Return what a run that resumes reads in its folder, besides what is next to any weights."""
+    return (
+        *("data_order.json", "dtype.json", START_FILE),
+        *(kind.settings_file for kind in task_kinds()),
+        *(SETTINGS_FILE, FROZEN_FILE, "metrics.jsonl", "evaluations.jsonl"),
+    )
+
+
+def kept_results() -> tuple[str, ...]:
+    """Return the names of results that belong to a model, whatever the checkpoint."""
+    return tuple(name for kind in task_kinds() for name in kind.kept_results)
 
 
 def encoder_folder(path: str) -> str:

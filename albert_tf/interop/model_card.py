@@ -10,7 +10,8 @@ from typing import Any
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.hub.names import source_of
-from albert_tf.interop.adjacent_files import AdjacentFiles, kept_results
+from albert_tf.interop.adjacent_files import AdjacentFiles
+from albert_tf.interop.file_names import kept_results
 from albert_tf.logs import counted
 from albert_tf.task_kinds import heads
 from albert_tf.tokenizers.normalization import Normalization

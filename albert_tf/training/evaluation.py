@@ -21,13 +21,8 @@ from albert_tf.files import (
     to_json,
     write_text,
 )
-from albert_tf.interop.adjacent_files import (
-    DATA_FILE,
-    EVALUATION_DATA_FILE,
-    RESULTS_FILE,
-    results_text,
-)
-from albert_tf.interop.file_names import BEST_FOLDER
+from albert_tf.interop.adjacent_files import results_text
+from albert_tf.interop.file_names import BEST_FOLDER, DATA_FILE, EVALUATION_DATA_FILE, RESULTS_FILE
 from albert_tf.logs import counted
 from albert_tf.training.log import EventWriter
 from albert_tf.training.options import TrainingOptions

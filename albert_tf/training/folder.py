@@ -12,8 +12,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import converted, exists, parse_json, read_json, to_json
 from albert_tf.input.manifest import record_files
-from albert_tf.interop.adjacent_files import START_FILE
-from albert_tf.interop.file_names import BEST_FOLDER
+from albert_tf.interop.file_names import BEST_FOLDER, START_FILE
 from albert_tf.optimization import create_schedule
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
 

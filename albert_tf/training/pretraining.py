@@ -16,7 +16,7 @@ from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
-from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE
+from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE
 from albert_tf.training.evaluation import (
     BestCheckpoint,
     PeriodicEvaluation,

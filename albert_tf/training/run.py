@@ -22,7 +22,8 @@ from albert_tf.engines.steps import StepOptions, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_json, remove, write_bytes, write_text
-from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
+from albert_tf.interop.adjacent_files import results_text
+from albert_tf.interop.file_names import RESULTS_FILE
 from albert_tf.interop.loading import open_weights
 from albert_tf.locks import folder_of_one
 from albert_tf.logs import counted

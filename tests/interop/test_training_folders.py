@@ -20,15 +20,10 @@ from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.interop.adjacent_files import (
-    FROZEN_FILE,
-    SETTINGS_FILE,
-    START_FILE,
-    find_adjacent_files,
-    run_files,
-)
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.file_names import FROZEN_FILE, SETTINGS_FILE, START_FILE, run_files
 from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective

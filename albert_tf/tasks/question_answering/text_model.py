@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import keras
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
+from albert_tf.interop.adjacent_files import results_text
+from albert_tf.interop.file_names import RESULTS_FILE
 from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.metrics import choose_metric
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
