@@ -37,8 +37,7 @@ import pyarrow
 import tensorflow as tf
 from pyarrow import parquet
 
-from albert_tf.checkpoints.folder import ORBAX
-from albert_tf.checkpoints.orbax import read_training_checkpoint
+from albert_tf.checkpoints import OrbaxFolder
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
@@ -235,11 +234,11 @@ def result(folder: pathlib.Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        in_checkpoint = any(ORBAX.is_checkpoint(str(each)) for each in path.parents)
+        in_checkpoint = any(OrbaxFolder.is_checkpoint(str(each)) for each in path.parents)
         if in_checkpoint or any(part in name for part in VOLATILE):
             continue
         if path.is_dir():
-            if ORBAX.is_checkpoint(str(path)):
+            if OrbaxFolder.is_checkpoint(str(path)):
                 content = _values_of(path)
             elif path.name.startswith("."):
                 content = b""
@@ -254,7 +253,9 @@ def result(folder: pathlib.Path) -> dict[str, str]:
             continue
         elif path.name == "checkpoint":
             content = path.read_bytes().split(b"\n")[0]  # the rest are times
-        elif path.name == ORBAX.list_file and (listed := ORBAX.read_list(str(path.parent))):
+        elif path.name == OrbaxFolder.list_file and (
+            listed := OrbaxFolder(str(path.parent)).read_list()
+        ):
             content = str([listed.latest, *listed.saved]).encode()  # the rest are times
         else:
             content = path.read_bytes()
@@ -265,7 +266,7 @@ def result(folder: pathlib.Path) -> dict[str, str]:
 def _values_of(checkpoint: pathlib.Path) -> bytes:
     """Return the values in a checkpoint of JAX; why they cannot be read, if so."""
     try:
-        weights = read_training_checkpoint(str(checkpoint))
+        weights = OrbaxFolder("").read(str(checkpoint))
     except InputError as error:
         return str(error).encode()
     tensors = sorted({**weights.tensors, **weights.optimizer}.items())

@@ -1,361 +1,313 @@
-"""The folders in which training keeps checkpoints, told apart by engine; loads no framework.
+"""Which checkpoint of a folder is used, and which are kept: the same for every engine.
 
-Both engines call a checkpoint `OUTPUT_DIR/model.ckpt-STEP`. With TensorFlow this is a prefix of
-files, which the file `checkpoint` lists. With JAX it is a folder that orbax wrote, which
-`checkpoints.json` lists, and `checksums.txt` in it contains the size and CRC-32C of every file:
-orbax stores none for the values.
-
-A format knows the names on the disk; its driver, a module that loads the framework, knows the
-content. Which checkpoint is chosen, kept or removed is decided in `albert_tf.checkpoints.saving`.
+A checkpoint is called `OUTPUT_DIR/model.ckpt-STEP`, and a file lists the latest. An engine's class,
+in `albert_tf.checkpoints.tensorflow` or `.orbax`, knows the names and the content on the disk. None
+of them loads a framework before it reads or writes values.
 """
 
 from __future__ import annotations
 
 import abc
-import contextlib
-import glob
-import importlib
+import dataclasses
+import logging
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
-from albert_tf.checkpoints.lists import NAME, CheckpointList, step_of
+import numpy as np
+
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    copy_file,
-    exists,
-    files_in,
-    is_folder,
-    is_remote,
-    make_folder,
-    read_text,
-    remove,
-    replacing,
-    sizes,
-    write_text,
-)
+from albert_tf.files import exists, files_in, normalized, read_text, remove, write_text
+from albert_tf.weights import Weights
 
-if TYPE_CHECKING:
-    from albert_tf.weights import Weights
+_logger = logging.getLogger(__name__)
 
-CHECKSUM_FILE = "checksums.txt"
-
-_UNFINISHED = ".unfinished"
+NAME = "model.ckpt"
+_CHECKPOINT = re.compile(rf"{re.escape(NAME)}-([0-9]{{1,18}})")
 
 
-class CheckpointFormat(abc.ABC):
-    """The names that the checkpoints of an engine have in a folder.
+def step_of(path: str) -> int:
+    """Return the step in the name of a checkpoint; -1 if it is not such a name."""
+    found = _CHECKPOINT.fullmatch(os.path.basename(path))
+    return int(found[1]) if found else -1
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointList:
+    """Content of the file that lists checkpoints.
+
+    Attributes:
+        latest: name of the checkpoint to resume from.
+        saved: name -> time in seconds, oldest first, of checkpoints that newer ones replace.
+        last_kept: time of the last checkpoint that stays for good.
+    """
+
+    latest: str
+    saved: dict[str, float] = dataclasses.field(default_factory=dict)
+    last_kept: float = 0.0
+
+
+class CheckpointFolder(abc.ABC):
+    """The checkpoints of one engine in a folder.
+
+    Args:
+        path: of the folder; for `find`, it may be that of a checkpoint.
 
     Attributes:
         engine: its name.
         weights_format: the format that it resumes from, for `--to` of convert_checkpoint.py.
-        list_file: lists the checkpoints of a folder.
-        last_file: ends the name of the file of a checkpoint that is written last.
-        driver: a module with `damage_of`, `read_training_checkpoint` and
-            `write_training_checkpoint`, which is imported when one of them is needed.
+        list_file: lists the checkpoints.
+        endings: of a path, one of which exists for each checkpoint; the first is written last.
+        readers: threads that may read values at a time.
     """
 
     engine: ClassVar[str]
     weights_format: ClassVar[str]
     list_file: ClassVar[str]
-    last_file: ClassVar[str]
-    driver: ClassVar[str]
+    endings: ClassVar[tuple[str, ...]]
+    readers: ClassVar[int]
+
+    def __init__(self, path: str):
+        self.path = normalized(path)
 
     @abc.abstractmethod
-    def steps_in(self, folder: str) -> dict[str, int]:
-        """Return path -> step of the checkpoints in a folder, whole or not, in order of steps."""
+    def _paths(self) -> list[str]:
+        """Return what may be a checkpoint."""
 
     @abc.abstractmethod
-    def is_checkpoint(self, path: str) -> bool:
-        """Return whether `path` is a checkpoint, rather than a folder with some."""
-
-    @abc.abstractmethod
-    def unfinished(self, folder: str) -> list[str]:
-        """Return what runs that were killed while they saved or removed checkpoints have left."""
-
-    @abc.abstractmethod
-    def parts_of(self, path: str) -> list[str]:
-        """Return what a save that has failed may have left of a checkpoint."""
-
-    @abc.abstractmethod
-    def copy(self, path: str, target: str) -> None:
-        """Copy a complete checkpoint; its last file is copied last."""
+    def unfinished(self, name: str = f"{NAME}-*") -> list[str]:
+        """Return what is left of a save, or a removal, of `name` that was killed or has failed."""
 
     @abc.abstractmethod
     def remove(self, path: str) -> None:
         """Remove a checkpoint; one that is removed in part does not pass for a whole one."""
 
     @abc.abstractmethod
-    def _parse(self, text: str, source: str) -> CheckpointList | None:
+    def _copy(self, path: str, target: str) -> None:
+        """Copy a complete checkpoint; its last file is copied last."""
+
+    @abc.abstractmethod
+    def _parse(self, text: str) -> CheckpointList | None:
         """Return the content of a list file; None or InputError if it is damaged."""
 
     @abc.abstractmethod
-    def _text(self, checkpoints: CheckpointList) -> str:
+    def _text(self, listed: CheckpointList) -> str:
         """Return the content of a list file."""
 
-    def read_list(self, folder: str) -> CheckpointList | None:
-        """Return the list of the checkpoints in a folder; None if it is missing or damaged."""
-        path = os.path.join(folder, self.list_file)
+    @abc.abstractmethod
+    def damage_of(self, path: str) -> str | None:
+        """Return why a checkpoint cannot be read, in one line; None if all of it can."""
+
+    @abc.abstractmethod
+    def read(self, path: str) -> Weights:
+        """Open the weights in a checkpoint.
+
+        Raises:
+            InputError: If it is damaged, of another project, or a package for it is missing.
+        """
+
+    @abc.abstractmethod
+    def start_saving(
+        self, path: str, tree: Mapping[str, Any], is_chief: bool = True
+    ) -> Callable[[], None]:
+        """Copy a state to host memory; from then on, training may change it.
+
+        Args:
+            path: of the checkpoint.
+            tree: `{"params": {variable path: value}, "optimizer": {variable path: value},
+                "step": value}`, values being of the framework or of NumPy.
+            is_chief: whether this worker, of those that save together, is the one that lists.
+
+        Returns:
+            What writes the copy, and returns when every byte is on the disk.
+
+        Raises:
+            OSError: If the checkpoint cannot be written; so does what is returned.
+        """
+
+    @classmethod
+    def is_checkpoint(cls, path: str) -> bool:
+        """Return whether `path` is a checkpoint, rather than a folder with some."""
+        stem = path.rstrip("/").removesuffix(cls.endings[0])
+        return any(exists(stem + ending) for ending in cls.endings)
+
+    def all(self) -> list[str]:
+        """Return the checkpoints in order of steps, damaged ones included; read none."""
+        return sorted((path for path in self._paths() if step_of(path) >= 0), key=step_of)
+
+    def read_list(self) -> CheckpointList | None:
+        """Return the list of the checkpoints; None if it is missing or damaged."""
         try:
-            return self._parse(read_text(path), path) if exists(path) else None
+            return self._parse(read_text(self._at(self.list_file)))
         except InputError:
             return None
 
-    def write_list(self, folder: str, checkpoints: CheckpointList) -> None:
-        """Replace the list of the checkpoints in a folder, in one step."""
-        write_text(os.path.join(folder, self.list_file), self._text(checkpoints))
+    def _write_list(self, listed: CheckpointList) -> None:
+        write_text(self._at(self.list_file), self._text(listed))
+
+    def _at(self, name: str) -> str:
+        return os.path.join(self.path, name)
 
     def list_only(self, path: str) -> None:
-        """List a checkpoint as the latest and only one of its folder."""
-        folder, name = os.path.split(path)
-        self.write_list(folder, CheckpointList(name))
+        """List a checkpoint as the latest and only one."""
+        self._write_list(CheckpointList(os.path.basename(path)))
 
-    def listed(self, folder: str) -> str | None:
-        """Return the checkpoint that a folder lists as its latest, unread; None if it has none."""
-        checkpoints = self.read_list(folder)
-        path = os.path.join(folder, checkpoints.latest) if checkpoints else ""
+    def listed(self) -> str | None:
+        """Return the checkpoint that is listed as the latest, unread; None if none is."""
+        listed = self.read_list()
+        path = self._at(listed.latest) if listed else ""
         return path if path and self.is_checkpoint(path) else None
 
-    def find(self, path: str, argument: str = "path") -> str:
-        """Return the checkpoint that `path` refers to.
+    def find(self, argument: str = "path") -> str:
+        """Return the checkpoint that the path is, or that is listed as the latest, or the only one.
 
         Args:
-            path: a checkpoint or a folder; of a folder, the checkpoint that it lists as the
-                latest, or the only one.
-            argument: the caller's name of `path`, for errors.
+            argument: the caller's name of the path, for errors.
 
         Raises:
             InputError: If there is no checkpoint, or several of which none is listed as the latest.
         """
-        if self.is_checkpoint(path):
-            return self._without_ending(path)
-        if listed := self.listed(path):
+        if self.is_checkpoint(self.path):
+            return self.path.removesuffix(self.endings[0])
+        if listed := self.listed():
             return listed
-        found = sorted(self._candidates(path))
+        found = self._paths()
         if len(found) == 1:
             return found[0]
+        example = self._at(f"{NAME}-1000")
+        problem = f"no checkpoint; give a folder with one, or a name such as {example}"
         if found:
-            raise InputError(
-                f"`{argument}`={path}: contains several checkpoints; name one, such as {found[0]}"
-            )
-        raise InputError(
-            f"`{argument}`={path}: contains no checkpoint; give a folder with one, or a name such "
-            f"as {os.path.join(path, f'{NAME}-1000')}"
-        )
+            problem = f"several checkpoints; name one, such as {found[0]}"
+        raise InputError(f"`{argument}`={self.path}: contains {problem}")
 
-    def _without_ending(self, path: str) -> str:
-        return path.rstrip("/")
+    def latest(self) -> str | None:
+        """Return the first of `valid`; None if there is none."""
+        return next(self.valid(), None)
 
-    def _candidates(self, folder: str) -> list[str]:
-        """Return what may be meant if a folder has no list."""
-        return list(self.steps_in(folder.rstrip("/")))
+    def valid(self) -> Iterator[str]:
+        """Yield the valid checkpoints, from the one that is listed as the latest to the oldest.
 
-    def damage_of(self, path: str) -> str | None:
-        """Return why a checkpoint cannot be read, in one line; None if all of it can."""
-        return self._module.damage_of(path)
+        Damaged ones are skipped with a warning each.
 
-    def read(self, path: str) -> Weights:
-        """Open a checkpoint whose damage has been looked for; errors as of the driver."""
-        return self._module.read_training_checkpoint(path)
-
-    @property
-    def _module(self) -> Any:
-        return importlib.import_module(self.driver)
-
-
-class _TensorFlowFormat(CheckpointFormat):
-    """Files with a common prefix, of which TensorFlow writes the index last."""
-
-    engine = "tensorflow"
-    weights_format = "albert_tf"
-    list_file = "checkpoint"
-    last_file = ".index"
-    driver = "albert_tf.checkpoints.tensorflow"
-
-    def steps_in(self, folder: str) -> dict[str, int]:
-        paths = files_in(folder, f"{NAME}-*.index")
-        return _by_step([path.removesuffix(".index") for path in paths])
-
-    def is_checkpoint(self, path: str) -> bool:
-        return exists(f"{path}.index") or (path.endswith(".index") and exists(path))
-
-    def _without_ending(self, path: str) -> str:
-        return path if exists(f"{path}.index") else path.removesuffix(".index")
-
-    def _candidates(self, folder: str) -> list[str]:
-        # The original project's archives have other names.
-        return [path.removesuffix(".index") for path in files_in(folder, "*.index")]
-
-    def unfinished(self, folder: str) -> list[str]:
-        return [*files_in(folder, f"{NAME}-*_temp"), *self._unfinished_first(folder)]
-
-    def _unfinished_first(self, folder: str) -> list[str]:
-        """Return the files of the first checkpoint, if a run was killed while it saved it.
-
-        TensorFlow writes the index of a checkpoint under its final name, so a kill can leave a
-        part of it. A later checkpoint like this is passed over, because the list names those
-        before it; the first one is the only one of a folder that has no list yet.
+        Raises:
+            InputError: If there are some, all damaged.
         """
-        paths = list(self.steps_in(folder))
-        if len(paths) != 1 or exists(os.path.join(folder, self.list_file)):
-            return []
-        try:
-            self._module.open_checkpoint(paths[0])
-        except InputError:
-            return files_of(paths[0])
-        return []
-
-    def parts_of(self, path: str) -> list[str]:
-        return [f"{path}_temp"]
-
-    def copy(self, path: str, target: str) -> None:
-        for file in reversed(files_of(path)):
-            copy_file(file, target + os.path.basename(file).removeprefix(os.path.basename(path)))
-
-    def remove(self, path: str) -> None:
-        for file in files_of(path):
-            remove(file)
-
-    def _parse(self, text: str, source: str) -> CheckpointList | None:
-        return CheckpointList.from_text(text)
-
-    def _text(self, checkpoints: CheckpointList) -> str:
-        return checkpoints.to_text()
-
-
-class _OrbaxFormat(CheckpointFormat):
-    """Folders that orbax writes, which are complete when they have checksums."""
-
-    engine = "jax"
-    weights_format = "jax"
-    list_file = "checkpoints.json"
-    last_file = f"/{CHECKSUM_FILE}"
-    driver = "albert_tf.checkpoints.orbax"
-
-    def steps_in(self, folder: str) -> dict[str, int]:
-        paths = files_in(folder, f"{NAME}-*")
-        return _by_step([path for path in paths if step_of(path) is not None and is_folder(path)])
-
-    def is_checkpoint(self, path: str) -> bool:
-        return any(exists(os.path.join(path, name)) for name in (CHECKSUM_FILE, "_METADATA"))
-
-    def read(self, path: str) -> Weights:
-        return self._module.read_training_checkpoint(path, verify=False)
-
-    def unfinished(self, folder: str) -> list[str]:
-        if not is_remote(folder):
-            # Until it is complete, orbax adds an ending of its own.
-            return files_in(folder, f".{NAME}-*{_UNFINISHED}*")
-        return [path for path in self.steps_in(folder) if not exists(f"{path}/{CHECKSUM_FILE}")]
-
-    def parts_of(self, path: str) -> list[str]:
-        return [path] if is_remote(path) else _beginning_with(unfinished_path(path))
-
-    def copy(self, path: str, target: str) -> None:
-        if is_remote(target):
-            remove(target)
-        with contextlib.nullcontext(target) if is_remote(target) else replacing(target) as partial:
-            for name in sorted(sizes(path), key=lambda name: name == CHECKSUM_FILE):
-                file = f"{partial}/{name}"
-                make_folder(os.path.dirname(file), "output_dir")
-                copy_file(f"{path}/{name}", file)
-            if partial != target:
-                self.remove(target)
-
-    def remove(self, path: str) -> None:
-        if exists(path) and not is_remote(path):
-            folder, name = os.path.split(path)
-            removed = os.path.join(folder, f".{name}.removed{_UNFINISHED}")
-            remove(removed)
-            os.rename(path, removed)
-            path = removed
-        remove(path)
-
-    def _parse(self, text: str, source: str) -> CheckpointList | None:
-        return CheckpointList.from_json(text, source)
-
-    def _text(self, checkpoints: CheckpointList) -> str:
-        return checkpoints.to_json()
-
-
-def unfinished_path(path: str) -> str:
-    """Return where orbax writes a checkpoint until it is complete.
-
-    Remote files cannot be renamed in one step. There, a checkpoint is complete when it has
-    checksums, which are written last.
-    """
-    if is_remote(path):
-        return path
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}{_UNFINISHED}")
-
-
-def _by_step(paths: list[str]) -> dict[str, int]:
-    steps = {path: step for path in paths if (step := step_of(path)) is not None}
-    return dict(sorted(steps.items(), key=lambda item: item[1]))
-
-
-def files_of(prefix: str) -> list[str]:
-    """Return the files of a checkpoint of TensorFlow, the index first."""
-    return [*_beginning_with(prefix, ".index"), *_beginning_with(prefix, ".data-*")]
-
-
-def _beginning_with(prefix: str, ending: str = "*") -> list[str]:
-    folder, name = os.path.split(prefix)
-    return files_in(folder, glob.escape(name) + ending)
-
-
-TENSORFLOW, ORBAX = _TensorFlowFormat(), _OrbaxFormat()
-# By the names of the engines.
-CHECKPOINT_FORMATS: dict[str, CheckpointFormat] = {
-    each.engine: each for each in (TENSORFLOW, ORBAX)
-}
-
-
-def engines_in(folder: str) -> list[str]:
-    """Return the engines whose checkpoints a folder seems to have; read none."""
-    return [
-        name
-        for name, format in CHECKPOINT_FORMATS.items()
-        if exists(os.path.join(folder, format.list_file)) or format.steps_in(folder)
-    ]
-
-
-def has_orbax_checkpoints(path: str) -> bool:
-    """Return whether `path` is a checkpoint of the JAX engine, or seems to contain some."""
-    return ORBAX.is_checkpoint(path) or ORBAX.engine in engines_in(path)
-
-
-def check_engine(folder: str, engine: str, argument: str = "output_dir") -> None:
-    """Check that an engine does not train in a folder with checkpoints of another one.
-
-    Args:
-        folder: of training; need not exist.
-        engine: name of the engine.
-        argument: the caller's name of `folder`, for errors.
-
-    Raises:
-        InputError: If the folder has checkpoints of another engine, or is on a server on which no
-            engine can keep any.
-    """
-    if is_remote(folder) and not folder.startswith("gs://"):
-        raise InputError(
-            f"`{argument}`={folder}: checkpoints are kept in local folders and on gs://"
-        )
-    # Orbax and tensorstore take some for patterns, and others for parts of an address.
-    if is_remote(folder) and (found := set(folder) & set("*?[#%")):
-        raise InputError(
-            f"`{argument}`={folder}: contains {min(found)}, with which checkpoints cannot be kept "
-            "on a server; choose a name without *, ?, [, # and %"
-        )
-    for other in engines_in(folder):
-        if other != engine:
-            format = CHECKPOINT_FORMATS[engine].weights_format
+        before, damaged, found = self.read_list(), list[str](), False
+        for path in self._newest_first(before):
+            if self.is_valid(path, before):
+                found = True
+                yield path
+            elif not found and self.read_list() != before:
+                yield from self.valid()
+                return
+            else:
+                damaged.append(os.path.basename(path))
+        if not found and (damaged or exists(self._at(self.list_file))):
+            names = ", ".join(damaged)
+            names = names or f"none of those that the file `{self.list_file}` lists exists"
             raise InputError(
-                f"`{argument}`={folder}: contains checkpoints of engine {other}; resume with "
-                f"`engine`={other}, or convert them: {conversion_command(folder, format)}"
+                f"`output_dir`={self.path}: no checkpoint in it can be read ({names}); name "
+                f"another folder, or delete its checkpoints and the file `{self.list_file}` to "
+                "start from scratch"
             )
 
+    def is_valid(self, path: str, before: CheckpointList | None) -> bool:
+        """Return whether every value of a checkpoint can be read; warn if it is damaged.
 
-def conversion_command(path: str, format: str) -> str:
-    """Return the command that converts weights to another format."""
-    return f"convert_checkpoint.py --input={path} --output=NEW_FOLDER --to={format}"
+        Args:
+            path: of the checkpoint.
+            before: the list before; by another one, a run has replaced the checkpoint.
+        """
+        reason = self.damage_of(path)
+        if reason is not None and self.read_list() == before:
+            _logger.warning("%s is damaged and skipped: %s", path, reason)
+        return reason is None
+
+    def _newest_first(self, listed: CheckpointList | None) -> list[str]:
+        """Return the checkpoints from the one that is listed as the latest, latest step first.
+
+        Without the list, or with a broken one, from the highest step. So too if what it lists is
+        missing, as after a power cut that undid a change of the list but not a removal.
+        """
+        paths = self.all()[::-1]
+        latest = self._at(listed.latest) if listed else ""
+        if latest in paths:
+            paths = [path for path in paths if step_of(path) < step_of(latest)]
+        unfinished = {path.removesuffix(self.endings[0]) for path in self.unfinished()}
+        return [latest] * bool(latest) + [path for path in paths if path not in unfinished]
+
+    def write(
+        self,
+        step: int,
+        values: Mapping[str, np.ndarray],
+        optimizer: Mapping[str, np.ndarray] | None = None,
+    ) -> str:
+        """Write a checkpoint as training does, and list it as the only one; return its path.
+
+        Args:
+            step: training step.
+            values: variable path -> value.
+            optimizer: likewise, of the state of the optimizer; None if it is unknown.
+        """
+        path = self._at(f"{NAME}-{step}")
+        tree = {"params": dict(values), "optimizer": dict(optimizer or {})}
+        self.start_saving(path, {**tree, "step": np.asarray(step, np.int32)})()
+        self.list_only(path)
+        return path
+
+    def add(
+        self, path: str, keep: int, keep_every_n_hours: float, replaced: Sequence[str] | None = None
+    ) -> None:
+        """List a complete checkpoint as the latest, then remove those that it replaces.
+
+        They stay listed until they are removed, so that a run that is killed before removes them
+        after its next save.
+
+        Args:
+            path: of the checkpoint.
+            keep: number of latest checkpoints to keep.
+            keep_every_n_hours: of older ones, one per this many hours stays for good; 0 for none.
+            replaced: what it replaces, instead of the oldest beyond `keep`.
+        """
+        name, now = os.path.basename(path), time.time()
+        before = self.read_list() or CheckpointList(name)
+        saved = {other: when for other, when in before.saved.items() if other != name}
+        saved[name] = now
+        last_kept, obsolete = before.last_kept or now, list(map(os.path.basename, replaced or ()))
+        for other in list(saved)[:-keep] if replaced is None else ():
+            if keep_every_n_hours and saved[other] - last_kept >= 3600 * keep_every_n_hours:
+                last_kept = saved.pop(other)
+            else:
+                obsolete.append(other)
+        self._write_list(CheckpointList(name, saved, last_kept))
+        for other in obsolete:
+            self.remove(self._at(other))
+        if obsolete:
+            saved = {other: when for other, when in saved.items() if other not in obsolete}
+            self._write_list(CheckpointList(name, saved, last_kept))
+
+    def copy(self, path: str) -> str:
+        """Copy a complete checkpoint into the folder, without listing it there; return its path."""
+        target = self._at(os.path.basename(path))
+        if self.listed() == target:
+            # It may come from another run; a mixture of both must not stay listed.
+            remove(self._at(self.list_file))
+        self._copy(path, target)
+        return target
+
+    def keep_only(self, path: str) -> None:
+        """List a checkpoint as the only one, then remove the others and what is left of others."""
+        self.list_only(path)
+        name = os.path.basename(path)
+        for other in files_in(self.path, f"{NAME}-*"):
+            if not f"{os.path.basename(other)}.".startswith(f"{name}."):
+                # What is not a checkpoint is a file of one, or next to one.
+                (self.remove if step_of(other) >= 0 else remove)(other)
+        self.remove_unfinished()
+
+    def remove_unfinished(self, name: str = f"{NAME}-*") -> None:
+        """Remove what is left of a save or a removal; see `unfinished`."""
+        for path in self.unfinished(name):
+            remove(path)

@@ -1,4 +1,7 @@
-"""Checkpoints of the JAX engine: reading their weights, and writing one without an engine.
+"""Checkpoints of the JAX engine: folders that orbax writes, listed in `checkpoints.json`.
+
+`checksums.txt` in each contains the size and CRC-32C of every file: orbax stores none for the
+values. It is what makes a checkpoint complete.
 
 Values are read with tensorstore, which orbax itself writes with, so that reading starts no JAX
 devices: in a process on TensorFlow, JAX would take most of a GPU's memory.
@@ -7,62 +10,147 @@ devices: in a process on TensorFlow, JAX would take most of a GPU's memory.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import json
 import logging
 import math
 import os
 import re
 import sys
+import time
 import types
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import google_crc32c
-import keras
 import numpy as np
 
-from albert_tf.checkpoints.folder import CHECKSUM_FILE, ORBAX, unfinished_path
+from albert_tf import files
+from albert_tf.checkpoints.folder import NAME, CheckpointFolder, CheckpointList, step_of
 from albert_tf.errors import InputError, StorageUnavailable
-from albert_tf.files import (
-    checksums,
-    exists,
-    is_remote,
-    read_json,
-    read_text,
-    rename,
-    sizes,
-    without_magic,
-    write_text,
-)
 from albert_tf.weights import Tensor, Weights, adjacent_config
 
-Store: TypeAlias = Any  # an open tensorstore.TensorStore
-
-METADATA_FILE = "_METADATA"
-
-# Kinds of values, and the numbers of keys that lead to them: {"params": {path: value}, ...}.
-_KEYS = {"params": 2, "optimizer": 2, "step": 1}
-
-
-@dataclass(frozen=True)
-class _Key:
-    key: str
+_CHECKSUMS = "checksums.txt"
+_METADATA = "_METADATA"
+_UNFINISHED = ".unfinished"
+# What describes an array, and the driver of tensorstore that reads it.
+_DRIVERS = {".zarray": "zarr", "zarr.json": "zarr3"}
 
 
-@dataclass(frozen=True)
-class _Value:
-    key_metadata: list[_Key]
+class OrbaxFolder(CheckpointFolder):
+    """Checkpoints that orbax writes."""
+
+    engine = "jax"
+    weights_format = "jax"
+    list_file = "checkpoints.json"
+    endings = (f"/{_CHECKSUMS}", f"/{_METADATA}")
+    readers = 16  # each waits for the disk, or for a bucket's answer
+
+    def _paths(self) -> list[str]:
+        found = files.files_in(self.path, f"{NAME}-*")
+        return [path for path in found if step_of(path) >= 0 and files.is_folder(path)]
+
+    def unfinished(self, name: str = f"{NAME}-*") -> list[str]:
+        if not files.is_remote(self.path):
+            # Until it is complete, orbax adds an ending of its own.
+            return files.files_in(self.path, f".{name}{_UNFINISHED}*")
+        return [path for path in self.all() if not files.exists(f"{path}/{_CHECKSUMS}")]
+
+    def remove(self, path: str) -> None:
+        if files.exists(path) and not files.is_remote(path):
+            removed = _unfinished_path(f"{path}.removed")
+            files.remove(removed)
+            os.rename(path, removed)
+            path = removed
+        files.remove(path)
+
+    def _copy(self, path: str, target: str) -> None:
+        if is_remote := files.is_remote(target):
+            files.remove(target)
+        with contextlib.nullcontext(target) if is_remote else files.replacing(target) as partial:
+            for name in sorted(files.sizes(path), key=lambda name: name == _CHECKSUMS):
+                files.make_folder(os.path.dirname(f"{partial}/{name}"), "output_dir")
+                files.copy_file(f"{path}/{name}", f"{partial}/{name}")
+            if not is_remote:
+                self.remove(target)
+
+    def _parse(self, text: str) -> CheckpointList | None:
+        found = files.parse_json(text, self.list_file, CheckpointList)
+        # The list decides what is removed: names that are not of checkpoints come from damage.
+        names = (found.latest, *found.saved)
+        return found if all(step_of(name) >= 0 and "/" not in name for name in names) else None
+
+    def _text(self, listed: CheckpointList) -> str:
+        return json.dumps({**dataclasses.asdict(listed), "engine": self.engine}, indent=2) + "\n"
+
+    def damage_of(self, path: str) -> str | None:
+        try:
+            if files.is_remote(path):
+                return _damage_of(path)
+            found = {name: files.file_identity(f"{path}/{name}") for name in files.sizes(path)}
+            # So soon after a change, the next one may leave the time as it is.
+            is_new = any(time.time_ns() - changed < 1e9 for _, changed in found.values())
+            return (_damage_of if is_new else _remembered_damage)(path, str(found))
+        except OSError as error:
+            return f"{error.filename or path}: {error.strerror or error}"
+
+    def read(self, path: str) -> Weights:
+        if reason := self.damage_of(path):
+            raise InputError(f"{path}: cannot be read ({reason})")
+        kinds: dict[str, dict[str, Tensor]] = {"params": {}, "optimizer": {}}
+        found = _open_values(path)
+        for name, tensor in found.items():
+            kind, _, variable = name.partition(".")
+            kinds.setdefault(kind, {})[variable] = tensor._replace(name=variable)
+        if not kinds["params"] or "step" not in found:
+            raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
+        others = {name: each.shape for name, each in found.items() if name[:7] != "params."}
+        return Weights(
+            path=path,
+            format="albert_tf",
+            tensors=kinds["params"],
+            skipped={name.replace(".", "/", 1): shape for name, shape in others.items()},
+            config=adjacent_config(path),
+            step=int(found["step"].read()),
+            optimizer=kinds["optimizer"],
+        )
+
+    def start_saving(
+        self, path: str, tree: Mapping[str, Any], is_chief: bool = True
+    ) -> Callable[[], None]:
+        target = _unfinished_path(path)
+        if not files.is_remote(path):  # orbax takes the names of folders for patterns, too
+            target = files.without_magic(os.path.abspath(target))
+        elif is_chief:
+            files.remove(path)  # orbax would do so with another client of Google's
+        # It would store an empty dictionary as a value.
+        state = {kind: values for kind, values in tree.items() if kind == "step" or values}
+        with errors_as_os_errors(path):
+            # On return, all values are in host memory: the arrays can be donated right away.
+            arguments = import_orbax().args.PyTreeSave(state)
+            _checkpointer().save(target, args=arguments, force=True)
+
+        def finish() -> None:
+            with errors_as_os_errors(path):
+                _checkpointer().wait_until_finished()
+            if is_chief:
+                complete(path)
+
+        return finish
 
 
-@dataclass(frozen=True)
-class _Metadata:
-    """What is read of orbax's `_METADATA`."""
+def _unfinished_path(path: str) -> str:
+    """Return where orbax writes a checkpoint until it is complete.
 
-    tree_metadata: dict[str, _Value]
-    use_zarr3: bool = False
+    Remote files cannot be renamed in one step. There, checksums, which are written last, complete
+    a checkpoint.
+    """
+    folder, name = os.path.split(path)
+    return path if files.is_remote(path) else os.path.join(folder, f".{name}{_UNFINISHED}")
 
 
+@functools.cache
 def import_orbax() -> types.ModuleType:
     """`orbax.checkpoint`, without what it logs: dozens of lines for every checkpoint.
 
@@ -75,15 +163,13 @@ def import_orbax() -> types.ModuleType:
         import orbax.checkpoint
     except ImportError:
         raise _not_installed("orbax-checkpoint") from None
-    _silence_orbax()
-    return orbax.checkpoint
-
-
-@functools.cache
-def _silence_orbax() -> None:
-    """Hide what orbax logs, and what is printed when writes fail: it raises the first error."""
-    logging.getLogger("absl").addFilter(_is_not_of_orbax)
-    logging.getLogger("asyncio").addFilter(_is_not_of_tensorstore)
+    logging.getLogger("absl").addFilter(
+        lambda record: f"{os.sep}orbax{os.sep}" not in record.pathname
+    )
+    # Further writes fail after the first, whose error orbax raises; theirs are never retrieved.
+    logging.getLogger("asyncio").addFilter(
+        lambda record: not (record.exc_info and _is_of_tensorstore(record.exc_info[1]))
+    )
     report = sys.unraisablehook
 
     def report_others(unraisable: sys.UnraisableHookArgs) -> None:
@@ -92,16 +178,7 @@ def _silence_orbax() -> None:
             report(unraisable)
 
     sys.unraisablehook = report_others
-
-
-def _is_not_of_orbax(record: logging.LogRecord) -> bool:
-    return f"{os.sep}orbax{os.sep}" not in record.pathname
-
-
-def _is_not_of_tensorstore(record: logging.LogRecord) -> bool:
-    # Further writes fail after the first; their errors are never retrieved.
-    error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, ValueError) and _STATUS.match(str(error)))
+    return orbax.checkpoint
 
 
 def _not_installed(package: str) -> InputError:
@@ -111,154 +188,116 @@ def _not_installed(package: str) -> InputError:
     )
 
 
-def create_handler() -> Any:
-    """Return how orbax stores the state of training: uncompressed.
+@functools.cache
+def _checkpointer() -> Any:
+    """Return what writes checkpoints, uncompressed.
 
     Compression takes longer than writing and saves 7 % of the size, as weights look random.
     """
-    return import_orbax().PyTreeCheckpointHandler(use_compression=False)
+    import keras
 
-
-def read_training_checkpoint(path: str, verify: bool = True) -> Weights:
-    """Open the weights in a checkpoint that training on JAX saved.
-
-    Args:
-        path: of the checkpoint, a folder.
-        verify: whether to read all of it first, to compare checksums.
-
-    Raises:
-        InputError: If it is damaged, was not written by this project, or tensorstore is not
-            installed.
-    """
-    if verify:
-        check_intact(path)
-    stores = _open_stores(path)
-    limit = sum(sizes(path).values())
-    kinds: dict[str, dict[str, Tensor]] = {kind: {} for kind in _KEYS}
-    for keys, store in stores.items():
-        kinds[keys[0]][keys[-1]] = _tensor_of(path, keys, store, limit)
-    if not kinds["params"] or not kinds["step"]:
-        raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
-    return Weights(
-        path=path,
-        format="albert_tf",
-        tensors=kinds["params"],
-        skipped={
-            tensor.name: tensor.shape
-            for kind in ("optimizer", "step")
-            for tensor in kinds[kind].values()
-        },
-        config=adjacent_config(path),
-        step=int(kinds["step"]["step"].read()),
-        optimizer=kinds["optimizer"],
-    )
-
-
-def _open_stores(path: str) -> dict[tuple[str, ...], Store]:
-    """Return key -> array for every value of a checkpoint, without reading any."""
-    try:
-        import tensorstore
-    except ImportError:
-        raise _not_installed("tensorstore") from None
-
-    metadata = read_json(os.path.join(path, METADATA_FILE), _Metadata)
-    driver = "zarr3" if metadata.use_zarr3 else "zarr"
-    base = _base_of(path)
-    context = tensorstore.Context()  # shared, so that not every value reads the index again
-    opened = {}
-    for value in metadata.tree_metadata.values():
-        keys = tuple(key.key for key in value.key_metadata)
-        if not keys or len(keys) != _KEYS.get(keys[0]):
-            raise InputError(f"{path}: contains {keys}; was it written by albert_tf?")
-        kvstore = {"driver": "ocdbt", "base": base, "path": ".".join(keys)}
-        spec = {"driver": driver, "kvstore": kvstore}
-        opened[keys] = tensorstore.open(spec, read=True, context=context)
-    try:
-        return {keys: future.result() for keys, future in opened.items()}
-    except (ValueError, RuntimeError, OSError) as error:
-        raise unreadable(path, error) from None
-
-
-def unreadable(path: str, error: Exception, name: str = "") -> InputError | StorageUnavailable:
-    """Return what to raise for an error of tensorstore while a checkpoint is read.
-
-    Args:
-        path: of the checkpoint.
-        error: the error.
-        name: of what cannot be read; all of it, by default.
-    """
-    reason = reason_of(error)
-    if is_remote(path) and _BUSY.match(str(error)):
-        return StorageUnavailable(f"{path}: unavailable ({reason}); rerun the same command later")
-    return InputError(f"{path}: {name and f'{name} '}cannot be read ({reason})")
-
-
-def _base_of(path: str) -> dict[str, str]:
-    """Return where tensorstore finds the files of a checkpoint."""
-    if not is_remote(path):
-        return {"driver": "file", "path": os.path.abspath(path) + "/"}
-    scheme, _, name = path.partition("://")
-    if scheme != "gs":
-        raise InputError(f"{path}: checkpoints of engine jax are read from local folders and gs://")
-    bucket, _, name = name.partition("/")
-    return {"driver": "gcs", "bucket": bucket, "path": f"{name}/"}
-
-
-def _tensor_of(path: str, keys: tuple[str, ...], store: Store, limit: int) -> Tensor:
-    """Return one value.
-
-    Args:
-        path: of the checkpoint, for errors.
-        keys: of the value.
-        store: the open array.
-        limit: size of the checkpoint in bytes; as nothing is compressed, no value takes more.
-    """
-    name = keys[-1] if keys[0] == "params" else "/".join(keys)
-    shape = tuple(store.shape)
-
-    def read() -> np.ndarray:
-        if math.prod(shape) * store.dtype.numpy_dtype.itemsize > limit:
-            raise InputError(f"{path}: {name} cannot be read (larger than the checkpoint)")
-        try:
-            return store.read().result()
-        except (ValueError, RuntimeError, OSError) as error:
-            raise unreadable(path, error, name) from None
-
-    return Tensor(name, shape, shape, read)
-
-
-def write_training_checkpoint(
-    path: str, values: Mapping[str, np.ndarray], step: int, optimizer: Mapping[str, np.ndarray]
-) -> None:
-    """Write a checkpoint as training on JAX does, and list it as the latest.
-
-    Args:
-        path: of the checkpoint, such as `out/model.ckpt-1000`.
-        values: variable path -> value.
-        step: training step.
-        optimizer: variable path -> value, for the state of the optimizer; may be empty.
-
-    Raises:
-        InputError: If orbax is not installed.
-        OSError: If the checkpoint cannot be written.
-    """
-    orbax = import_orbax()
     if keras.backend.backend() != "jax":
         import jax
 
         # Orbax asks JAX which process this is. JAX must not start the accelerators for that.
         jax.config.update("jax_platforms", "cpu")
-    tree = {"params": dict(values), "step": np.asarray(step, np.int32)}
-    if optimizer:  # orbax would store an empty dictionary as a value
-        tree["optimizer"] = dict(optimizer)
-    with (
-        errors_as_os_errors(path),
-        orbax.Checkpointer(create_handler()) as checkpointer,
-    ):
-        target = without_magic(os.path.abspath(unfinished_path(path)))
-        checkpointer.save(target, orbax.args.PyTreeSave(tree))
-    complete(path)
-    ORBAX.list_only(path)
+    orbax = import_orbax()
+    return orbax.AsyncCheckpointer(orbax.PyTreeCheckpointHandler(use_compression=False))
+
+
+def complete(path: str) -> None:
+    """Give a checkpoint that orbax has written checksums and its name, and sync it."""
+    unfinished = _unfinished_path(path)
+    write_checksums(unfinished)
+    if unfinished != path:
+        OrbaxFolder(os.path.dirname(path)).remove(path)
+        files.rename(unfinished, path)
+
+
+def write_checksums(path: str) -> None:
+    """Write the sizes and CRC-32Cs of all files of a checkpoint into it."""
+    found = {name: sums for name, sums in files.checksums(path).items() if name != _CHECKSUMS}
+    text = "".join(f"{crc:08x} {size} {name}\n" for name, (size, crc) in found.items())
+    files.write_text(os.path.join(path, _CHECKSUMS), text + _crc_line(text))
+
+
+def _crc_line(text: str) -> str:
+    return f"{google_crc32c.value(text.encode()):08x}\n"
+
+
+def _damage_of(path: str, identity: str = "") -> str | None:
+    if not files.exists(f"{path}/{_CHECKSUMS}"):
+        return f"{_CHECKSUMS} is missing"
+    try:
+        *lines, crc = files.read_text(f"{path}/{_CHECKSUMS}").splitlines(keepends=True) or [""]
+        if crc != _crc_line("".join(lines)):
+            return f"{_CHECKSUMS} is damaged"
+    except InputError:  # not UTF-8
+        return f"{_CHECKSUMS} is damaged"
+    found = files.checksums(path)
+    for line in lines:
+        recorded, size, name = line.rstrip("\n").split(" ", 2)
+        if name not in found:
+            return f"{name} is missing"
+        if found[name][0] != int(size):
+            return f"{name} has {found[name][0]} bytes instead of {size}"
+        if found[name][1] != int(recorded, 16):
+            return f"the checksum of {name} does not match"
+    return None
+
+
+# A start looks at a checkpoint several times: its bytes are read once, unless a file changes.
+_remembered_damage = functools.lru_cache(maxsize=64)(_damage_of)
+
+
+def _open_values(path: str) -> dict[str, Tensor]:
+    """Return the values by name, such as `step` and `params.bert/pooler/dense/bias`; read none."""
+    try:
+        import tensorstore
+    except ImportError:
+        raise _not_installed("tensorstore") from None
+
+    base = {"driver": "file", "path": os.path.abspath(path) + "/"}
+    if files.is_remote(path):
+        scheme, _, place = path.partition("://")
+        if scheme != "gs":
+            raise InputError(
+                f"{path}: checkpoints of engine jax are read from local folders and gs://"
+            )
+        bucket, _, place = place.partition("/")
+        base = {"driver": "gcs", "bucket": bucket, "path": f"{place}/"}
+    index = {"driver": "ocdbt", "base": base}
+    context = tensorstore.Context()  # shared, so that not every value reads the index again
+    opened = {}
+    with _reading(path):
+        keys = tensorstore.KvStore.open(index, context=context).result().list().result()
+        for name, _, file in (key.decode().rpartition("/") for key in keys):
+            if driver := _DRIVERS.get(file):
+                spec = {"driver": driver, "kvstore": {**index, "path": name}}
+                opened[name] = tensorstore.open(spec, read=True, context=context)
+        stores = {name: future.result() for name, future in opened.items()}
+    size = sum(files.sizes(path).values())
+
+    def read(name: str) -> np.ndarray:
+        store = stores[name]
+        # Nothing is compressed.
+        if math.prod(store.shape) * store.dtype.numpy_dtype.itemsize > size:
+            raise InputError(f"{path}: {name} cannot be read (larger than the checkpoint)")
+        with _reading(path, f"{name} "):
+            return store.read().result()
+
+    shapes = {name: tuple(store.shape) for name, store in stores.items()}
+    return {n: Tensor(n, each, each, functools.partial(read, n)) for n, each in shapes.items()}
+
+
+@contextlib.contextmanager
+def _reading(path: str, name: str = "") -> Iterator[None]:
+    """Raise errors of tensorstore as `InputError`, or as `StorageUnavailable`."""
+    try:
+        yield
+    except (ValueError, RuntimeError, OSError) as error:
+        _refuse_busy(path, error)
+        raise InputError(f"{path}: {name}cannot be read ({_reason_of(error)})") from None
 
 
 @contextlib.contextmanager
@@ -273,22 +312,16 @@ def errors_as_os_errors(path: str) -> Iterator[None]:
     """
     try:
         yield
+    except TimeoutError as error:
+        # Orbax hides why processes could not wait for each other. `Workers` recognizes it.
+        raise error.__cause__ or error from None
     except ValueError as error:
-        if not _STATUS.match(str(error)):
+        if not _is_of_tensorstore(error):
             raise
-        if is_remote(path) and _BUSY.match(str(error)):
-            raise StorageUnavailable(
-                f"{path}: unavailable ({reason_of(error)}); rerun the same command later"
-            ) from None
+        _refuse_busy(path, error)
         if code := _OS_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1])), path) from None
-        raise OSError(f"{path}: cannot be written ({reason_of(error)})") from None
-
-
-def reason_of(error: Exception) -> str:
-    """Return the message of an error of tensorstore, without details of its own code."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return _DETAILS.sub("", line).strip()
+        raise OSError(f"{path}: cannot be written ({_reason_of(error)})") from None
 
 
 # How messages of tensorstore begin: "RESOURCE_EXHAUSTED: ...", and those that it has tried again.
@@ -299,77 +332,18 @@ _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
 _DETAILS = re.compile(r" \[(source locations|tensorstore_spec|os_error_code)=.*")
 
 
-def complete(path: str) -> None:
-    """Give a checkpoint under its `unfinished_path` checksums and its name, and sync it.
-
-    Raises:
-        OSError: If it could not be written.
-    """
-    unfinished = unfinished_path(path)
-    write_checksums(unfinished)
-    if unfinished != path:
-        ORBAX.remove(path)
-        rename(unfinished, path)
+def _is_of_tensorstore(error: BaseException | None) -> bool:
+    return isinstance(error, ValueError) and bool(_STATUS.match(str(error)))
 
 
-def write_checksums(path: str) -> None:
-    """Write the sizes and CRC-32Cs of all files of a checkpoint into it."""
-    found = {name: sums for name, sums in checksums(path).items() if name != CHECKSUM_FILE}
-    text = "".join(f"{crc:08x} {size} {name}\n" for name, (size, crc) in found.items())
-    write_text(os.path.join(path, CHECKSUM_FILE), f"{text}{_crc_of_text(text):08x}\n")
+def _refuse_busy(path: str, error: Exception) -> None:
+    if files.is_remote(path) and _BUSY.match(str(error)):
+        raise StorageUnavailable(
+            f"{path}: unavailable ({_reason_of(error)}); rerun the same command later"
+        ) from None
 
 
-def damage_of(path: str) -> str | None:
-    """Return why a checkpoint cannot be read, in one line; None if it is intact."""
-    try:
-        recorded = _read_checksums(path)
-        found = checksums(path)
-        for name, (size, crc) in recorded.items():
-            if name not in found:
-                return f"{name} is missing"
-            if found[name][0] != size:
-                return f"{name} has {found[name][0]} bytes instead of {size}"
-            if found[name][1] != crc:
-                return f"the checksum of {name} does not match"
-    except InputError as error:
-        return str(error).removeprefix(f"{path}: ")
-    except OSError as error:
-        return f"{error.filename or path}: {error.strerror or error}"
-    return None
-
-
-def check_intact(path: str) -> None:
-    """Raise InputError if a checkpoint is damaged."""
-    if reason := damage_of(path):
-        raise InputError(f"{path}: cannot be read ({reason})")
-
-
-def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
-    """Return file -> size and CRC-32C.
-
-    Raises:
-        InputError: If the file is missing or damaged.
-    """
-    file = os.path.join(path, CHECKSUM_FILE)
-    if not exists(file):
-        raise InputError(f"{path}: {CHECKSUM_FILE} is missing")
-    damaged = InputError(f"{path}: {CHECKSUM_FILE} is damaged")
-    try:
-        text = read_text(file)
-    except InputError:
-        raise damaged from None
-    lines = text.splitlines(keepends=True) or [""]
-    content = "".join(lines[:-1])
-    if lines[-1] != f"{_crc_of_text(content):08x}\n":
-        raise damaged
-    found = {}
-    for line in lines[:-1]:
-        row = re.fullmatch(r"([0-9a-f]{8}) ([0-9]{1,18}) (.+)\n", line)
-        if row is None:
-            raise damaged
-        found[row[3]] = (int(row[2]), int(row[1], 16))
-    return found
-
-
-def _crc_of_text(text: str) -> int:
-    return google_crc32c.value(text.encode())
+def _reason_of(error: Exception) -> str:
+    """Return the message of an error of tensorstore, without details of its own code."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return _DETAILS.sub("", line).strip()

@@ -1,166 +1,197 @@
-"""TensorFlow checkpoints: reading them, and the format of this project's training."""
+"""Checkpoints of the TensorFlow engine: files with a common prefix, listed in `checkpoint`."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
+from google.protobuf import text_format
 
-from albert_tf.checkpoints.folder import TENSORFLOW, files_of
-from albert_tf.errors import InputError, tensorflow_reason
-from albert_tf.files import sync, sync_names, without_magic
-from albert_tf.weights import Shape, Tensor, Weights, adjacent_config
+from albert_tf.checkpoints.folder import NAME, CheckpointFolder, CheckpointList, step_of
+from albert_tf.errors import (
+    InputError,
+    tensorflow_errors_as_os_errors,
+    tensorflow_reason,
+)
+from albert_tf.files import copy_file, exists, files_in, remove, sync, sync_names, without_magic
+from albert_tf.weights import Tensor, Weights, adjacent_config
 
 Reader: TypeAlias = Any  # what tf.train.load_checkpoint returns; its class has no public name
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-_PARAMETER = re.compile(r"^params/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
-_OPTIMIZER = re.compile(r"^optimizer/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
+_VARIABLE = re.compile(r"(params|optimizer)/(.+)/\.ATTRIBUTES/VARIABLE_VALUE")
 _STEP = "step/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def open_checkpoint(path: str) -> tuple[Reader, dict[str, Shape]]:
-    """Open the checkpoint with the prefix `path`.
+class TensorFlowFolder(CheckpointFolder):
+    """Checkpoints that TensorFlow writes, the index last."""
 
-    Returns:
-        A reader, and the shapes of the values by name.
+    engine = "tensorflow"
+    weights_format = "albert_tf"
+    list_file = "checkpoint"
+    endings = (".index",)
+    readers = 1
 
-    Raises:
-        InputError: If it cannot be read.
-    """
-    try:
-        reader = tf.train.load_checkpoint(without_magic(path))
-        shapes = reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        raise InputError(f"{path}: cannot be read ({tensorflow_reason(error)})") from None
-    return reader, {name: tuple(shape) for name, shape in shapes.items()}
+    def _paths(self) -> list[str]:
+        # The original project's archives have other names.
+        return [path.removesuffix(".index") for path in files_in(self.path, "*.index")]
 
+    def unfinished(self, name: str = f"{NAME}-*") -> list[str]:
+        # TensorFlow writes the index under its final name, so a kill can leave a part of it. Of a
+        # later checkpoint this does not matter, because the list names those before it; the first
+        # one is the only one of a folder that has no list yet.
+        found, paths = files_in(self.path, f"{name}_temp"), self.all()
+        if len(paths) == 1 and not exists(self._at(self.list_file)):
+            try:
+                open_checkpoint(paths[0])
+            except InputError:
+                found += _files_of(paths[0])
+        return found
 
-def damage_of(path: str) -> str | None:
-    """Return why a checkpoint cannot be read, in one line; None if all of its values can be.
+    def remove(self, path: str) -> None:
+        for file in _files_of(path):
+            remove(file)
 
-    Reads the whole checkpoint: TensorFlow verifies the checksum of a value when it is read.
-    """
-    try:
-        reader, shapes = open_checkpoint(path)
-        for name in shapes:
-            read_tensor(path, reader, name)
-    except InputError as error:
-        return str(error).removeprefix(f"{path}: ")
-    return None
+    def _copy(self, path: str, target: str) -> None:
+        for file in reversed(_files_of(path)):
+            copy_file(file, target + os.path.basename(file).removeprefix(os.path.basename(path)))
 
-
-def parameters(names: Iterable[str]) -> dict[str, str]:
-    """Map variable paths to names in a checkpoint or SavedModel, for values under `params`."""
-    return {_unescape(match[1]): name for name in names if (match := _PARAMETER.match(name))}
-
-
-def read_training_checkpoint(path: str) -> Weights:
-    """Open the weights in a checkpoint that training saved.
-
-    Args:
-        path: prefix of the checkpoint.
-
-    Raises:
-        InputError: If it cannot be read, or was not written by this project.
-    """
-    reader, shapes = open_checkpoint(path)
-    names = parameters(shapes)
-    if not names:
-        raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
-    return Weights(
-        path=path,
-        format="albert_tf",
-        tensors={
-            variable: tensor_of(path, reader, variable, shapes[name], name)
-            for variable, name in names.items()
-        },
-        skipped={
-            name: shape
-            for name, shape in shapes.items()
-            if name not in names.values() and name != OBJECT_GRAPH
-        },
-        config=adjacent_config(path),
-        step=int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None,
-        optimizer={
-            _unescape(found[1]): tensor_of(path, reader, name, shape, name)
-            for name, shape in shapes.items()
-            if (found := _OPTIMIZER.match(name))
-        },
-    )
-
-
-def tensor_of(path: str, reader: Reader, name: str, shape: Shape, key: str) -> Tensor:
-    """Return a value of a checkpoint that has the shape of the variable.
-
-    Args:
-        path: of the checkpoint, for errors.
-        reader: of the checkpoint.
-        name: name to report.
-        shape: of the value.
-        key: name of the value in the checkpoint.
-    """
-    return Tensor(name, shape, shape, lambda: read_tensor(path, reader, key))
-
-
-def read_tensor(path: str, reader: Reader, key: str) -> np.ndarray:
-    """Read a value of a checkpoint.
-
-    Raises:
-        InputError: If the file is damaged.
-    """
-    try:
-        return reader.get_tensor(key)
-    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
-        raise InputError(f"{path}: {key} cannot be read ({tensorflow_reason(error)})") from None
-
-
-def write_training_checkpoint(
-    path: str,
-    values: Mapping[str, np.ndarray],
-    step: int,
-    optimizer: Mapping[str, np.ndarray] | None = None,
-) -> None:
-    """Write a checkpoint as training does, and list it as the latest.
-
-    Args:
-        path: prefix of its files, such as `out/model.ckpt-1000`.
-        values: variable path -> value.
-        step: training step.
-        optimizer: variable path -> value, for the state of the optimizer; may be empty.
-    """
-    write_copied(path, copy_values(values, np.int64(step), optimizer))
-    TENSORFLOW.list_only(path)
-
-
-def copy_values(
-    params: Mapping[str, Any], step: Any, optimizer: Mapping[str, Any] | None = None
-) -> tf.train.Checkpoint:
-    """Return the values of variables, of arrays or of tensors, as a checkpoint in host memory."""
-    with tf.device("/cpu:0"):
-        state = {
-            kind: {path: tf.Variable(value) for path, value in values.items()}
-            for kind, values in (("params", params), ("optimizer", optimizer or {}))
-            if values
+    def _parse(self, text: str) -> CheckpointList | None:
+        try:
+            state = text_format.Parse(text, _state(), allow_unknown_field=True)
+        except text_format.ParseError:
+            return None
+        # Only a run lists times; what was listed otherwise is never removed.
+        names, times = state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps
+        saved = {
+            name: time
+            for name, time in zip(names, times, strict=False)
+            if step_of(name) >= 0 and "/" not in name
         }
-        checkpoint = tf.train.Checkpoint(**state, step=tf.Variable(step))
-        _ = checkpoint.save_counter  # created on access; checkpoints of training have one
-    return checkpoint
+        latest = state.model_checkpoint_path
+        return CheckpointList(latest, saved, state.last_preserved_timestamp) if latest else None
+
+    def _text(self, listed: CheckpointList) -> str:
+        state = _state(
+            model_checkpoint_path=listed.latest,
+            all_model_checkpoint_paths=listed.saved or [listed.latest],
+            all_model_checkpoint_timestamps=listed.saved.values(),
+            last_preserved_timestamp=listed.last_kept or None,
+        )
+        return text_format.MessageToString(state)
+
+    def damage_of(self, path: str) -> str | None:
+        # TensorFlow verifies the checksum of a value when it is read.
+        try:
+            for tensor in open_checkpoint(path)[1].values():
+                tensor.read()
+        except InputError as error:
+            return str(error).removeprefix(f"{path}: ")
+        return None
+
+    def read(self, path: str) -> Weights:
+        _, found = open_checkpoint(path)
+        tensors = variables(found)
+        if not tensors:
+            raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
+        others = {name for name in found if not name.startswith("params/")} - {OBJECT_GRAPH}
+        return Weights(
+            path=path,
+            format="albert_tf",
+            tensors=tensors,
+            skipped={name: tensor.shape for name, tensor in found.items() if name in others},
+            config=adjacent_config(path),
+            step=int(found[_STEP].read()) if _STEP in found else None,
+            optimizer=variables(found, "optimizer"),
+        )
+
+    def start_saving(
+        self, path: str, tree: Mapping[str, Any], is_chief: bool = True
+    ) -> Callable[[], None]:
+        if not is_chief:
+            return lambda: None
+        import tensorflow as tf
+
+        with tensorflow_errors_as_os_errors(), tf.device("/cpu:0"):
+            copies = {
+                kind: {name: tf.Variable(value) for name, value in tree[kind].items()}
+                for kind in ("params", "optimizer")
+                if tree[kind]
+            }
+            step = tf.Variable(tf.cast(tree["step"], tf.int64))
+            checkpoint = tf.train.Checkpoint(**copies, step=step)
+            _ = checkpoint.save_counter  # created on access; checkpoints of training have one
+
+        def finish() -> None:
+            with tensorflow_errors_as_os_errors():
+                _write(checkpoint, path)
+
+        return finish
 
 
-def write_copied(path: str, checkpoint: tf.train.Checkpoint) -> None:
-    """Write a checkpoint; return when every byte is on the disk."""
+def _write(checkpoint: Any, path: str) -> None:
     checkpoint.write(path)
-    for file in files_of(path):
+    for file in _files_of(path):
         sync(file)
     sync_names(os.path.dirname(path))
 
 
-def _unescape(name: str) -> str:
-    """Recover a dictionary key from its escaped form in the names of a checkpoint."""
-    return re.sub(r"\.(.)", lambda m: "/" if m.group(1) == "S" else m.group(1), name)
+def _files_of(path: str) -> list[str]:
+    """Return the files of a checkpoint, the index first."""
+    folder, name = os.path.split(path)
+    return [*files_in(folder, f"{name}.index"), *files_in(folder, f"{name}.data-*")]
+
+
+def _state(**fields: Any) -> Any:
+    from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
+
+    return CheckpointState(**fields)
+
+
+def open_checkpoint(path: str) -> tuple[Reader, dict[str, Tensor]]:
+    """Open the checkpoint with the prefix `path`, of any program.
+
+    Returns:
+        A reader, and the values by name.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    import tensorflow as tf
+
+    @contextlib.contextmanager
+    def errors_of(what: str) -> Iterator[None]:
+        try:
+            yield
+        except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
+            reason = tensorflow_reason(error)
+            raise InputError(f"{path}: {what}cannot be read ({reason})") from None
+
+    def read(name: str) -> np.ndarray:
+        with errors_of(f"{name} "):
+            return reader.get_tensor(name)
+
+    with errors_of(""):
+        reader = tf.train.load_checkpoint(without_magic(path))
+        shapes = {name: tuple(each) for name, each in reader.get_variable_to_shape_map().items()}
+    return reader, {
+        name: Tensor(name, shape, shape, functools.partial(read, name))
+        for name, shape in shapes.items()
+    }
+
+
+def variables(values: Mapping[str, Tensor], kind: str = "params") -> dict[str, Tensor]:
+    """Return the values of a kind in a checkpoint or SavedModel of this project by variable."""
+    found = {}
+    for name, tensor in values.items():
+        if (match := _VARIABLE.fullmatch(name)) and match[1] == kind:
+            # A key of a dictionary, which is escaped in names.
+            variable = re.sub(r"\.(.)", lambda m: "/" if m[1] == "S" else m[1], match[2])
+            found[variable] = tensor._replace(name=variable)
+    return found

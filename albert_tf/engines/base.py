@@ -4,11 +4,11 @@
 checkpoints. An `Engine` has devices, runs steps on them, feeds them, and saves checkpoints; each of
 these parts is a class of its own. Engines import neither of these packages.
 
-To add an engine, subclass `Engine` and its parts, and add a row to
-`albert_tf.engines.registry.ENGINES`. What crosses the protocol is Keras objects, NumPy arrays and
-plain Python, and the batches that `iterate` returns and steps take. Where the user can do something
-about an error of the framework, methods raise `InputError` (a file or an argument is invalid),
-`OSError` (the disk is full) or `WorkerLost`.
+To add an engine, subclass `Engine` and its parts, and `CheckpointFolder`, and add rows to
+`albert_tf.engines.registry.ENGINES` and `albert_tf.checkpoints.FOLDERS`. What crosses the protocol
+is Keras objects, NumPy arrays and plain Python, and the batches that `iterate` returns and steps
+take. Where the user can do something about an error of the framework, methods raise `InputError` (a
+file or an argument is invalid), `OSError` (the disk is full) or `WorkerLost`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
-from albert_tf.checkpoints.saving import CheckpointFolder, Checkpoints
+from albert_tf.checkpoints import FOLDERS, CheckpointFolder
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import find_engine
 from albert_tf.engines.steps import TrainingStep
@@ -41,7 +40,6 @@ class Engine(abc.ABC):
         evaluation_step: class of `EvaluationStep`s, created from model, objective and devices.
         prediction_step: class of `PredictionStep`s, created from model, names of its outputs and
             devices. Models are created in the scope of the devices.
-        checkpoints: saves and restores a training step.
         workers: the processes that train together.
     """
 
@@ -50,7 +48,6 @@ class Engine(abc.ABC):
     training_step: ClassVar[type[TrainingStep]]
     evaluation_step: ClassVar[type]
     prediction_step: ClassVar[type]
-    checkpoints: ClassVar[type[Checkpoints]]
 
     def __init__(self, devices: Any):
         self.devices = devices
@@ -83,7 +80,7 @@ class Engine(abc.ABC):
 
     def checkpoints_in(self, folder: str) -> CheckpointFolder:
         """Return the checkpoints of this engine in a folder."""
-        return CheckpointFolder(folder, CHECKPOINT_FORMATS[self.name], self.workers)
+        return FOLDERS[self.name](folder)
 
 
 def create_engine(name: str, options: DeviceOptions, failure: Exception | None = None) -> Engine:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import keras
 
+from albert_tf.checkpoints import step_of
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.engines.steps import PredictionStep
@@ -31,7 +32,7 @@ from albert_tf.interop.file_names import (
 from albert_tf.modeling.model import freeze
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import has_nan, predict, refuse_nan, train
-from albert_tf.training.restoring import iter_checkpoints, restore_trained, step_of
+from albert_tf.training.restoring import iter_checkpoints, restore_trained
 from albert_tf.training.run import (
     create_training_step,
     restore,
@@ -228,7 +229,7 @@ class FineTuningRun:
         """Yield the checkpoints of the folder, that in `best/` first, without damaged ones."""
         for folder in (f"{self.options.output_dir}/{BEST_FOLDER}", self.options.output_dir):
             checkpoints = self.engine.checkpoints_in(folder)
-            listed = checkpoints.format.read_list(folder)
+            listed = checkpoints.read_list()
             yield from (path for path in checkpoints.all() if checkpoints.is_valid(path, listed))
 
     def load_best(self) -> None:

@@ -19,7 +19,7 @@ import keras
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW
+from albert_tf.checkpoints import FOLDERS
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, file_identity
 from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
@@ -149,8 +149,8 @@ def taught_set(
 
 def _weights(teacher: str | None) -> list[str]:
     """Return the files of a folder that change when the model in it is trained again."""
-    formats = (TENSORFLOW, ORBAX)
-    return [f"{teacher}/{name}" for name in (WEIGHTS, *(each.list_file for each in formats))]
+    lists = [folder.list_file for folder in FOLDERS.values()]
+    return [f"{teacher}/{name}" for name in (WEIGHTS, *lists)]
 
 
 def _shown(labels: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
+from albert_tf.checkpoints import FOLDERS, step_of
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, read_text, sha256_of, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
@@ -178,15 +178,14 @@ def _do_lower_case_of(saved_model: str) -> bool | None:
 
     A SavedModel that cannot be read gives None; the error is reported when its weights are read.
     """
-    from albert_tf.checkpoints.tensorflow import open_checkpoint, read_tensor  # load TensorFlow
+    from albert_tf.checkpoints.tensorflow import open_checkpoint  # loads TensorFlow
 
     try:
-        reader, shapes = open_checkpoint(os.path.join(saved_model, "variables", "variables"))
+        _, found = open_checkpoint(os.path.join(saved_model, "variables", "variables"))
     except InputError:
         return None
-    if shapes.get(_LOWER_CASE) != ():
-        return None
-    return bool(read_tensor(saved_model, reader, _LOWER_CASE))
+    tensor = found.get(_LOWER_CASE)
+    return bool(tensor.read()) if tensor and tensor.shape == () else None
 
 
 def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
@@ -214,5 +213,5 @@ def described_checkpoint(path: str) -> str:
 
 
 def _steps(folder: str) -> list[str]:
-    found = (each.steps_in(folder).values() for each in CHECKPOINT_FORMATS.values())
-    return [str(step) for step in sorted(set().union(*found))]
+    found = {step_of(path) for kind in FOLDERS.values() for path in kind(folder).all()}
+    return list(map(str, sorted(found)))

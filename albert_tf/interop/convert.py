@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import importlib.util
 import logging
 import os
@@ -12,8 +11,7 @@ import tempfile
 from collections.abc import Iterator
 
 from albert_tf import files
-from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS, CheckpointFormat
-from albert_tf.checkpoints.lists import NAME
+from albert_tf.checkpoints import FOLDERS, CheckpointFolder
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed, tensorflow_errors_as_os_errors
 from albert_tf.hub.names import local_weights
@@ -144,15 +142,14 @@ def write_model(output: str, model: ConvertedModel, format: str) -> None:
 
             write_google(folder, unshared(model))
         else:
-            formats = {each.weights_format: each for each in CHECKPOINT_FORMATS.values()}
-            _write_training_folder(folder, model, formats[format])
+            kinds = {kind.weights_format: kind for kind in FOLDERS.values()}
+            _write_training_folder(kinds[format](folder), model)
 
 
-def _write_training_folder(folder: str, model: ConvertedModel, format: CheckpointFormat) -> None:
+def _write_training_folder(checkpoints: CheckpointFolder, model: ConvertedModel) -> None:
     """Write a checkpoint, and what the run needs to resume from it if the input is of a run."""
-    checkpoint, source = os.path.join(folder, f"{NAME}-{model.step}"), model.source
-    driver = importlib.import_module(format.driver)
-    driver.write_training_checkpoint(checkpoint, model.values, model.step, model.optimizer)
+    folder, source = checkpoints.path, model.source
+    checkpoint = checkpoints.write(model.step, model.values, model.optimizer)
     write_adjacent_files(folder, model, model.config)
     if not source.optimizer:
         return
@@ -166,7 +163,7 @@ def _write_training_folder(folder: str, model: ConvertedModel, format: Checkpoin
 
 def _is_resumable(options: ConvertOptions) -> bool:
     """Return whether the output is a training folder, which starts with the newest checkpoint."""
-    formats = {format.weights_format for format in CHECKPOINT_FORMATS.values()}
+    formats = {folder.weights_format for folder in FOLDERS.values()}
     return options.to_format in formats and not options.output.endswith(SUFFIX)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from albert_tf.checkpoints.folder import ORBAX
+from albert_tf.checkpoints import OrbaxFolder
 from albert_tf.files import exists, is_folder
 from albert_tf.task_kinds import task_kinds
 
@@ -59,4 +59,5 @@ def folder_of(path: str) -> str:
         path: of the weights: a file, a checkpoint (of engine jax, a folder itself), or a folder.
     """
     path = path.rstrip("/")
-    return path if is_folder(path) and not ORBAX.is_checkpoint(path) else os.path.dirname(path)
+    is_checkpoint = not is_folder(path) or OrbaxFolder.is_checkpoint(path)
+    return os.path.dirname(path) if is_checkpoint else path

@@ -9,9 +9,8 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.folder import TENSORFLOW
-from albert_tf.checkpoints.lists import NAME
-from albert_tf.checkpoints.tensorflow import open_checkpoint, read_tensor, tensor_of
+from albert_tf.checkpoints import NAME, TensorFlowFolder
+from albert_tf.checkpoints.tensorflow import open_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.interop import albert_zh
 from albert_tf.interop.converted_model import ConvertedModel, write_adjacent_files
@@ -34,25 +33,25 @@ def read_google_checkpoint(path: str) -> Weights:
     Raises:
         InputError: If it cannot be read, or is not an ALBERT model.
     """
-    reader, shapes = open_checkpoint(path)
+    _, found = open_checkpoint(path)
     tensors, unknown, skipped = {}, {}, {}
-    for name, shape in shapes.items():
+    for name, tensor in found.items():
         plain = name.removeprefix("module/")  # scope of TF1 hub modules
         if _SKIPPED.search(name):
-            skipped[name] = shape
+            skipped[name] = tensor.shape
         elif plain in _HEADS or plain.startswith(("bert/", "cls/", *task_scopes())):
             variable = _HEADS.get(plain, albert_zh.original_name(plain))
-            tensors[variable] = tensor_of(path, reader, name, shape, name)
+            tensors[variable] = tensor
         else:
-            unknown[name] = shape
+            unknown[name] = tensor.shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
         raise InputError(
             f"{path}: not an ALBERT checkpoint: it has no bert/embeddings/word_embeddings, but "
-            f"{', '.join(sorted(shapes)[:3])}, ..."
+            f"{', '.join(sorted(found)[:3])}, ..."
         )
     albert_zh.refuse_grouped(path, tensors)
     notes = albert_zh.multiply_factors(path, tensors)
-    step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
+    step = int(found[_STEP].read()) if _STEP in found else None
     config = adjacent_config(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step, notes=notes)
 
@@ -79,4 +78,4 @@ def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: in
         shape_and_slices=[""] * len(named),
         tensors=[tf.constant(value) for value in named.values()],
     )
-    TENSORFLOW.list_only(prefix)
+    TensorFlowFolder(os.path.dirname(prefix)).list_only(prefix)

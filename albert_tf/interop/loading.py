@@ -9,11 +9,12 @@ from typing import TypeVar
 
 import keras
 
-from albert_tf.checkpoints.folder import (
-    ORBAX,
-    TENSORFLOW,
+from albert_tf.checkpoints import (
+    OrbaxFolder,
+    TensorFlowFolder,
     conversion_command,
-    has_orbax_checkpoints,
+    engines_in,
+    tensorflow,
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
@@ -51,8 +52,9 @@ def _check_tensorflow(path: str) -> None:
     """
     # A program that has already loaded TensorFlow, such as the conversion, may use it.
     if keras.backend.backend() == "jax" and "tensorflow" not in sys.modules:
-        if not _contains(path, *_SAVED_MODELS):
-            TENSORFLOW.find(path)
+        # Its list of checkpoints is read by TensorFlow, too.
+        if not _contains(path, *_SAVED_MODELS, TensorFlowFolder.list_file):
+            TensorFlowFolder(path).find()
         raise InputError(
             f"`path`={path}: is read by TensorFlow, which does not run in a process on JAX; "
             f"convert it first: {conversion_command(path, 'jax')}"
@@ -65,6 +67,10 @@ def _check_tensorflow(path: str) -> None:
             "Hugging Face folder, a checkpoint of engine jax or a .weights.h5 file, which "
             "convert_checkpoint.py writes"
         ) from None
+
+
+def _is_of_orbax(path: str) -> bool:
+    return OrbaxFolder.is_checkpoint(path) or OrbaxFolder.engine in engines_in(path)
 
 
 def find_format(path: str) -> str:
@@ -84,13 +90,11 @@ def find_format(path: str) -> str:
         return "saved_model"
     if path.endswith(huggingface.PICKLE_ENDINGS) or _contains(path, *PICKLES):
         return "huggingface"  # whose reader refuses pickles
-    if has_orbax_checkpoints(path):
+    if _is_of_orbax(path):
         return "albert_tf"
     _check_tensorflow(path)
-    from albert_tf.checkpoints import tensorflow
-
-    _, names = tensorflow.open_checkpoint(TENSORFLOW.find(path))
-    if tensorflow.parameters(names):
+    _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
+    if tensorflow.variables(names):
         return "albert_tf"
     return "saved_model" if tensorflow.OBJECT_GRAPH in names else "google"
 
@@ -118,22 +122,21 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
         from albert_tf.interop.keras_weights import read_keras_weights
 
         return read_keras_weights(path, config or adjacent_config(path))
-    if format == "albert_tf" and has_orbax_checkpoints(path):
-        from albert_tf.checkpoints import orbax
-
-        return orbax.read_training_checkpoint(ORBAX.find(path))
+    if format == "albert_tf" and _is_of_orbax(path):
+        orbax = OrbaxFolder(path)
+        return orbax.read(orbax.find())
     _check_tensorflow(path)
-    from albert_tf.checkpoints import tensorflow
     from albert_tf.interop import google, saved_model
 
     if format == "saved_model" and exists(f"{encoder_folder(path)}/{SAVED_MODEL}"):
         return saved_model.read_saved_model(encoder_folder(path))
+    folder = TensorFlowFolder(path)
     read = {
-        "albert_tf": tensorflow.read_training_checkpoint,
+        "albert_tf": folder.read,
         "google": google.read_google_checkpoint,
         "saved_model": saved_model.read_object_checkpoint,
     }
-    return read[format](TENSORFLOW.find(path))
+    return read[format](folder.find())
 
 
 def load_weights(

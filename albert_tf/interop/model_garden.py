@@ -13,7 +13,7 @@ import re
 import numpy as np
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from albert_tf.checkpoints.tensorflow import OBJECT_GRAPH, Reader, read_tensor
+from albert_tf.checkpoints.tensorflow import OBJECT_GRAPH, Reader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_bytes
@@ -75,7 +75,7 @@ _ENCODER_START = b'{"vocab_size": '
 _ACTIVATIONS = {"gelu": "gelu", "Text>gelu": "gelu", "relu": "relu"}
 
 
-def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> Weights:
+def read_model_garden(path: str, reader: Reader, found: dict[str, Tensor]) -> Weights:
     """Open the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
 
     Raises:
@@ -89,7 +89,8 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
     graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
     attributes = (attribute for node in graph.nodes for attribute in node.attributes)
     full_names = {each.checkpoint_key: each.full_name for each in attributes}
-    for key, shape in sorted(shapes.items()):
+    for key, tensor in sorted(found.items()):
+        shape = tensor.shape
         name = full_names.get(key) or key
         if _OPTIMIZER_KEY.search(key) or not dtypes[key].is_floating:
             skipped[key] = shape
@@ -103,16 +104,16 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
         if variable:
             recognized[variable] = name
         if variable and (variable_shape := _variable_shape(variable, shape)):
-            read = functools.partial(_read_reshaped, path, reader, key, variable_shape)
+            read = functools.partial(_read_reshaped, tensor, variable_shape)
             tensors[variable] = Tensor(name, shape, variable_shape, read)
         else:
             unknown[name] = shape
     if missing := [name for name in _REQUIRED if MODEL_GARDEN_NAMES[name] not in recognized]:
-        found = sorted(full_names.get(key) or key for key in shapes)
+        names = sorted(full_names.get(key) or key for key in found)
         raise InputError(
             f"{path}: not a known kind of ALBERT model: it has neither weights under `params`, as "
             f"exports of albert_tf have, nor {missing[0]}, as those of TF-Hub and Model Garden "
-            f"have, but {', '.join([*found[:3], '...']) if found else 'nothing'}"
+            f"have, but {', '.join([*names[:3], '...']) if names else 'nothing'}"
         )
     return Weights(path, FORMAT, tensors, unknown, skipped)
 
@@ -143,8 +144,8 @@ def _variable_shape(variable: str, stored: Shape) -> Shape | None:
     return joined if joined[0] == joined[1] else None
 
 
-def _read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> np.ndarray:
-    return read_tensor(path, reader, key).reshape(shape)
+def _read_reshaped(tensor: Tensor, shape: Shape) -> np.ndarray:
+    return tensor.read().reshape(shape)
 
 
 def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:

@@ -12,12 +12,7 @@ import logging
 import os
 import re
 
-from albert_tf.checkpoints.tensorflow import (
-    OBJECT_GRAPH,
-    open_checkpoint,
-    parameters,
-    tensor_of,
-)
+from albert_tf.checkpoints.tensorflow import OBJECT_GRAPH, open_checkpoint, variables
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
@@ -63,16 +58,15 @@ def read_object_checkpoint(prefix: str) -> Weights:
 
 def _read(path: str, prefix: str) -> Weights:
     """Open a checkpoint in the format that its names indicate; `path` is used in errors."""
-    reader, shapes = open_checkpoint(prefix)
-    if OBJECT_GRAPH not in shapes:
+    reader, found = open_checkpoint(prefix)
+    if OBJECT_GRAPH not in found:
         weights = read_google_checkpoint(prefix)
         return dataclasses.replace(weights, path=path, format=FORMAT)
-    del shapes[OBJECT_GRAPH]
-    if names := parameters(shapes):
-        tensors = {n: tensor_of(path, reader, n, shapes[key], key) for n, key in names.items()}
-        skipped = {key: shape for key, shape in shapes.items() if key not in names.values()}
+    del found[OBJECT_GRAPH]
+    if tensors := variables(found):
+        skipped = {n: each.shape for n, each in found.items() if not n.startswith("params/")}
         return Weights(path, FORMAT, tensors, skipped=skipped)
-    return read_model_garden(path, reader, shapes)
+    return read_model_garden(path, reader, found)
 
 
 def find_preset(path: str, weights: Weights) -> AlbertConfig | None:

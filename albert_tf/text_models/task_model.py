@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import keras
 
 from albert_tf import files
-from albert_tf.checkpoints.lists import NAME
+from albert_tf.checkpoints import FOLDERS
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
@@ -285,7 +285,7 @@ class TaskModel(TextModel, Generic[Task]):
         values = {weight.path: keras.ops.convert_to_numpy(weight) for weight in self.model.weights}
         with files.replacing(folder) as partial:
             files.make_folder(partial, "folder")
-            _write_checkpoint(os.path.join(partial, f"{NAME}-{self.step}"), values, self.step)
+            FOLDERS[keras.backend.backend()](partial).write(self.step, values)
             texts = {CONFIG_FILE: self.model.config.to_json(), **self._adjacent_files()}
             for name, content in texts.items():
                 write = files.write_text if isinstance(content, str) else files.write_bytes
@@ -327,14 +327,3 @@ class TaskModel(TextModel, Generic[Task]):
                 export_saved_model(
                     ExportOptions(init_checkpoint=saved, export_path=folder, **options)
                 )
-
-
-def _write_checkpoint(path: str, values: Mapping, step: int) -> None:
-    if keras.backend.backend() == "jax":
-        from albert_tf.checkpoints import orbax
-
-        orbax.write_training_checkpoint(path, values, step, {})
-    else:
-        from albert_tf.checkpoints import tensorflow
-
-        tensorflow.write_training_checkpoint(path, values, step)

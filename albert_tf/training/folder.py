@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any
 
-from albert_tf.checkpoints.folder import engines_in
+from albert_tf.checkpoints import engines_in
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import converted, exists, parse_json, read_json, to_json

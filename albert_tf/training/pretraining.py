@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from albert_tf.checkpoints import step_of
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
@@ -41,7 +42,6 @@ from albert_tf.training.restoring import (
     find_trained,
     iter_checkpoints,
     restore_trained,
-    step_of,
     with_local_weights,
 )
 from albert_tf.training.run import (

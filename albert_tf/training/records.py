@@ -13,7 +13,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.checkpoints.lists import step_of
+from albert_tf.checkpoints import step_of
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
@@ -218,7 +218,7 @@ def check_order(options: PretrainingOptions, order: dict[str, int], checkpoint: 
     Raises:
         InputError: If the run was started by a version with another order.
     """
-    if checkpoint is None or (step_of(checkpoint) or 0) >= options.num_train_steps:
+    if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
         return
     path = f"{options.output_dir}/{ORDER_FILE}"
     before = read_json(path, dict[str, int]) if exists(path) else {"version": 1}

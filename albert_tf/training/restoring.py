@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import keras
 
+from albert_tf.checkpoints.saving import latest_for_all
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import files_in, read_json
@@ -100,7 +101,7 @@ def restore_trained(
     failed = None
     while True:
         folder = engine.checkpoints_in(output_dir)
-        chosen = path or folder.latest() or find_trained(engine, output_dir)
+        chosen = path or latest_for_all(folder, engine.workers) or folder.find("output_dir")
         if _restore(engine, model, chosen, output_dir, may_vanish=chosen not in (path, failed)):
             return chosen
         failed = chosen
@@ -122,7 +123,8 @@ def iter_checkpoints(
     Raises:
         InputError: If there is no valid checkpoint, or one belongs to another model.
     """
-    paths = paths or engine.checkpoints_in(output_dir).valid()
+    valid = engine.checkpoints_in(output_dir).valid
+    paths = paths or engine.workers.from_chief(lambda: list(valid())[::-1])
     restored = False
     for path in paths:
         if _restore(engine, model, path, output_dir, may_vanish=True):
@@ -140,7 +142,7 @@ def _restore(
         with engine.workers.synchronized(), arguments_renamed(path="output_dir"):
             loaded = load_weights(model, path)
     except (InputError, OSError):
-        damage_of = engine.checkpoints_in(output_dir).format.damage_of
+        damage_of = engine.checkpoints_in(output_dir).damage_of
         if not may_vanish or not engine.workers.from_chief(lambda: damage_of(path)):
             raise
         _logger.info("%s is no longer there: training has replaced it", path)
@@ -161,8 +163,3 @@ def find_trained(engine: Engine, output_dir: str) -> str:
         InputError: If there is none.
     """
     return engine.checkpoints_in(output_dir).find("output_dir")
-
-
-def step_of(path: str) -> int:
-    """Return step of a checkpoint, from its name."""
-    return int(path.rsplit("-", 1)[-1])

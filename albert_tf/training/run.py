@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import keras
 
-from albert_tf.checkpoints.folder import check_engine
+from albert_tf.checkpoints import check_engine
 from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine, create_engine
@@ -220,8 +220,12 @@ def restore(
         What saves the training step.
     """
     folder = engine.checkpoints_in(options.output_dir)
-    checkpoints = engine.checkpoints(
-        folder, training_step, options.keep_checkpoint_max, options.keep_checkpoint_every_n_hours
+    checkpoints = Checkpoints(
+        folder,
+        training_step,
+        engine.workers,
+        options.keep_checkpoint_max,
+        options.keep_checkpoint_every_n_hours,
     )
     with engine.workers.synchronized():
         if engine.workers.is_chief:

@@ -11,9 +11,8 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 
-from albert_tf.checkpoints.folder import ORBAX  # noqa: E402
-from albert_tf.checkpoints.saving import CheckpointFolder  # noqa: E402
-from albert_tf.engines.jax.checkpoints import Checkpoints  # noqa: E402
+from albert_tf.checkpoints import OrbaxFolder  # noqa: E402
+from albert_tf.checkpoints.saving import Checkpoints  # noqa: E402
 from albert_tf.engines.workers import Workers  # noqa: E402
 from tests.support.checkpoints import State  # noqa: E402
 
@@ -57,8 +56,8 @@ def tree(step: int) -> dict:
 
 
 state = State(tree(0))
-folder = CheckpointFolder(options["folder"], ORBAX, workers)
-with Checkpoints(folder, state, int(options.get("keep", 5))) as checkpoints:
+folder = OrbaxFolder(options["folder"])
+with Checkpoints(folder, state, workers, int(options.get("keep", 5))) as checkpoints:
     for step in map(int, options["steps"].split(",")):
         state.tree = tree(step)
         checkpoints.save()

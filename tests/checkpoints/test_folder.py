@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import folder as checkpoint_folders
-from albert_tf.checkpoints import saving as policy
-from albert_tf.checkpoints.folder import CHECKPOINT_FORMATS
+from albert_tf import files
+from albert_tf.checkpoints import FOLDERS, check_engine, orbax
+from albert_tf.checkpoints import folder as policy
+from albert_tf.checkpoints import tensorflow as tensorflow_folder
+from albert_tf.checkpoints.saving import latest_for_all
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.interop.loading import open_weights
@@ -47,7 +49,7 @@ def best(tmp_path) -> pathlib.Path:
 
 def file_of(kind: Kind, folder: pathlib.Path, step: int) -> pathlib.Path:
     """Return the file of a checkpoint without which it is damaged."""
-    name = "manifest.ocdbt" if kind.format.engine == "jax" else None
+    name = "manifest.ocdbt" if kind.kind.engine == "jax" else None
     path = folder / f"model.ckpt-{step}"
     return path / name if name else path.with_name(f"{path.name}.data-00000-of-00001")
 
@@ -55,16 +57,16 @@ def file_of(kind: Kind, folder: pathlib.Path, step: int) -> pathlib.Path:
 def test_nothing_to_resume(kind, tmp_path):
     assert not kind.checkpoints(tmp_path, kind.state(0)).restore_latest()
     assert kind.folder(tmp_path).all() == []
-    assert kind.folder(tmp_path).valid() == []
+    assert [*kind.folder(tmp_path).valid()] == []
 
 
 def test_everything_comes_back(kind, tmp_path):
     kind.save(tmp_path, (5,))
     assert kind.restored(tmp_path) == 5
     path, folder = f"{tmp_path}/model.ckpt-5", kind.folder(tmp_path)
-    assert folder.all() == folder.valid() == [path]
+    assert folder.all() == [*folder.valid()] == [path]
     assert folder.find() == folder.listed() == folder.latest() == path
-    assert kind.format.find(path) == path
+    assert kind.folder(path).find() == path
     weights = open_weights(str(tmp_path))
     assert weights.step == 5
     assert set(weights.tensors) == {WEIGHT, BIAS}
@@ -76,12 +78,12 @@ def test_only_the_newest_are_kept(kind, tmp_path):
     for steps in ((1, 2, 3), (4,)):
         kind.save(tmp_path, steps, keep=2)
         assert kind.steps_in(tmp_path) == list(range(steps[-1] - 1, steps[-1] + 1))
-        listed = kind.format.read_list(str(tmp_path))
+        listed = kind.folder(tmp_path).read_list()
         assert list(listed.saved) == [f"model.ckpt-{step}" for step in kind.steps_in(tmp_path)]
         assert listed.latest == f"model.ckpt-{steps[-1]}"
     assert {name.split("-")[0] for name in os.listdir(tmp_path)} == {
         "model.ckpt",
-        kind.format.list_file,
+        kind.kind.list_file,
     }
 
 
@@ -111,11 +113,11 @@ def test_one_in_so_many_hours_stays_for_good(kind, tmp_path, monkeypatch):
 
 def test_what_a_kill_left_to_remove_is_removed_after_the_next_save(kind, tmp_path, monkeypatch):
     def kill(self, path):
-        if kind.format.is_checkpoint(path):
+        if kind.kind.is_checkpoint(path):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(kind.format), "remove", kill)
+        patched.setattr(kind.kind, "remove", kill)
         with pytest.raises(KeyboardInterrupt):
             kind.save(tmp_path, (1, 2), keep=1)
     assert kind.restored(tmp_path) == 2
@@ -127,11 +129,10 @@ def test_what_a_kill_left_to_remove_is_removed_after_the_next_save(kind, tmp_pat
 def test_a_damaged_latest_is_skipped_in_favor_of_the_one_before(kind, trained, caplog):
     file_of(kind, trained, 3).unlink()
     assert kind.restored(trained) == 2
-    reason, choice = caplog.messages
+    (reason,) = caplog.messages
     assert reason.startswith(f"{trained}/model.ckpt-3 is damaged and skipped: ")
-    assert choice == f"using {trained}/model.ckpt-2 instead"
-    valid = kind.folder(trained).valid()
-    assert valid == [f"{trained}/model.ckpt-{step}" for step in (1, 2)]
+    valid = [*kind.folder(trained).valid()]
+    assert valid == [f"{trained}/model.ckpt-{step}" for step in (2, 1)]
     caplog.clear()
     kind.save(trained, (3,))
     assert kind.restored(trained) == 3
@@ -145,38 +146,38 @@ def test_training_never_starts_from_scratch_over_damaged_checkpoints(kind, train
     with pytest.raises(InputError, match=message):
         kind.checkpoints(trained, kind.state(0)).restore_latest()
     with pytest.raises(InputError, match=message):
-        kind.folder(trained).valid()
+        list(kind.folder(trained).valid())
     for path in kind.folder(trained).all():
-        kind.format.remove(path)
+        kind.folder(trained).remove(path)
     with pytest.raises(InputError, match=r"no checkpoint in it can be read \(model.ckpt-3\)"):
         kind.checkpoints(trained, kind.state(0)).restore_latest()
 
 
 def test_a_checkpoint_that_a_run_replaces_is_not_damaged(kind, trained, monkeypatch, caplog):
-    folder, damage_of, next_step = kind.folder(trained), type(kind.format).damage_of, [4]
+    folder, damage_of, next_step = kind.folder(trained), kind.kind.damage_of, [4]
 
     def replaced(self, path):
         if next_step:
             kind.save(trained, (next_step.pop(),), keep=1)
         return damage_of(self, path)
 
-    monkeypatch.setattr(type(kind.format), "damage_of", replaced)
+    monkeypatch.setattr(kind.kind, "damage_of", replaced)
     assert folder.latest() == f"{trained}/model.ckpt-4"
     next_step.append(5)
-    assert folder.valid() == [f"{trained}/model.ckpt-5"]
+    assert [*folder.valid()] == [f"{trained}/model.ckpt-5"]
     next_step.append(6)
 
     def load(model, path):
-        if not kind.format.is_checkpoint(path):
+        if not kind.kind.is_checkpoint(path):
             raise FileNotFoundError(path)
         if next_step:
             kind.save(trained, (next_step.pop(),), keep=1)
             raise InputError("a value cannot be read")
         return SimpleNamespace(missing=[], loaded=[WEIGHT], source=path)
 
-    monkeypatch.setattr(type(kind.format), "damage_of", damage_of)
+    monkeypatch.setattr(kind.kind, "damage_of", damage_of)
     monkeypatch.setattr(restoring, "load_weights", load)
-    engine = SimpleNamespace(workers=folder.workers, checkpoints_in=kind.folder)
+    engine = SimpleNamespace(workers=Workers(), checkpoints_in=kind.folder)
     assert restoring.restore_trained(engine, None, str(trained)) == f"{trained}/model.ckpt-6"
     gone = f"{trained}/model.ckpt-5 is no longer there: training has replaced it"
     said = f"{trained}/model.ckpt-6: all 1 variables loaded"
@@ -199,21 +200,21 @@ def test_a_checkpoint_that_a_run_replaces_is_not_damaged(kind, trained, monkeypa
     [None, "", "{", "model_checkpoint_pa", '{"latest": "../model.ckpt-9"}', '{"latest": 3}'],
 )
 def test_without_the_list_of_checkpoints_the_highest_step_is_taken(kind, trained, content):
-    (trained / kind.format.list_file).unlink()
+    (trained / kind.kind.list_file).unlink()
     if content is not None:
-        (trained / kind.format.list_file).write_text(content)
+        (trained / kind.kind.list_file).write_text(content)
     assert kind.restored(trained) == 3
 
 
 def test_the_list_can_be_set_back_to_an_older_one(kind, trained):
-    kind.format.list_only(f"{trained}/model.ckpt-2")
+    kind.folder(trained).list_only(f"{trained}/model.ckpt-2")
     assert kind.restored(trained) == 2
     file_of(kind, trained, 2).unlink()
     assert kind.restored(trained) == 1
 
 
 def test_what_only_a_user_has_listed_is_never_removed(kind, trained):
-    kind.format.list_only(f"{trained}/model.ckpt-2")
+    kind.folder(trained).list_only(f"{trained}/model.ckpt-2")
     kind.save(trained, (4, 5), keep=1)
     assert kind.steps_in(trained) == [1, 2, 3, 5]
 
@@ -235,12 +236,13 @@ def test_checkpoints_of_another_model_or_optimizer_are_refused(kind, tmp_path):
 
 
 def test_checkpoints_of_another_engine_are_not_resumed(kind, tmp_path):
-    (other,) = (each for each in CHECKPOINT_FORMATS.values() if each is not kind.format)
+    (other,) = (each for each in FOLDERS.values() if each is not kind.kind)
+    check_engine(f"{tmp_path}/missing", kind.kind.engine)
     (tmp_path / other.list_file).touch()
-    message = f"of engine {other.engine}; resume with.*--to={kind.format.weights_format}$"
-    for find in (kind.folder(tmp_path).latest, kind.folder(tmp_path).valid):
-        with pytest.raises(InputError, match=message):
-            find()
+    check_engine(str(tmp_path), other.engine)
+    message = f"of engine {other.engine}; resume with.*--to={kind.kind.weights_format}$"
+    with pytest.raises(InputError, match=message):
+        check_engine(str(tmp_path), kind.kind.engine)
 
 
 def test_the_best_checkpoint_is_replaced_in_one_step(kind, three_steps, best):
@@ -292,14 +294,14 @@ def test_a_kill_leaves_a_whole_best_checkpoint(kind, three_steps, best, monkeypa
 
     keep(1)
     with monkeypatch.context() as patched:
-        for module in (checkpoint_folders, policy):
+        for module in (policy, tensorflow_folder, files):
             patched.setattr(module, moment, kill, raising=False)
         with pytest.raises(KeyboardInterrupt):
             keep(2)
     assert kind.restored(best) == (2 if moment == "remove" else 1)
     keep(2)
     assert kind.steps_in(best) == [2]
-    assert not kind.format.unfinished(str(best))
+    assert not folder.unfinished()
 
 
 def test_a_checkpoint_of_the_same_step_from_another_run_is_no_longer_listed(
@@ -310,20 +312,21 @@ def test_a_checkpoint_of_the_same_step_from_another_run_is_no_longer_listed(
     kind.save(tmp_path, (3,))
     folder.copy(f"{tmp_path}/model.ckpt-3")
     assert folder.listed() is None
-    assert kind.format.read_list(str(best)) is None
+    assert kind.folder(best).read_list() is None
 
 
 def test_a_save_that_fails_is_reported_once(kind, tmp_path, monkeypatch):
     checkpoints = kind.checkpoints(tmp_path, kind.state(1))
 
     def fill_up(path, *arguments):
-        for part in kind.format.parts_of(path):
-            os.makedirs(part, exist_ok=True)
+        for name in ("model.ckpt-1_temp", ".model.ckpt-1.unfinished.orbax"):
+            if name.startswith(".") == (kind.kind is orbax.OrbaxFolder):
+                (tmp_path / name).mkdir(exist_ok=True)
         raise OSError(28, "No space left on device", path)
 
     with monkeypatch.context() as patched:
-        last = {"tensorflow": "write_copied", "jax": "complete"}[kind.format.engine]
-        patched.setattr(f"{kind.format.driver}.{last}", fill_up)
+        patched.setattr(tensorflow_folder, "_write", fill_up)
+        patched.setattr(orbax, "complete", fill_up)
         checkpoints.save()
         with pytest.raises(OSError, match="No space left on device"):
             checkpoints.wait()
@@ -360,12 +363,12 @@ def test_workers_need_one_shared_folder(kind, tmp_path):
             return f"{tmp_path}/model.ckpt-2"
 
     with pytest.raises(InputError, match="all workers need one shared folder"):
-        kind.folder(tmp_path, Elsewhere(("a:1", "b:1"), 1, lambda values: values)).latest()
+        latest_for_all(kind.folder(tmp_path), Elsewhere(("a:1", "b:1"), 1, lambda values: values))
 
 
 def test_only_the_chief_changes_the_list(kind, tmp_path):
     second = Workers(("a:1", "b:1"), 1, lambda values: values)
-    if kind.format.engine == "tensorflow":
+    if kind.kind.engine == "tensorflow":
         checkpoints = kind.checkpoints(tmp_path, kind.state(1), second)
         checkpoints.save()
         checkpoints.wait()

@@ -19,6 +19,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
 
+from albert_tf import files  # noqa: E402
 from albert_tf.checkpoints import orbax  # noqa: E402
 from albert_tf.errors import InputError  # noqa: E402
 from albert_tf.interop.loading import open_weights  # noqa: E402
@@ -68,6 +69,10 @@ def three_steps(kind, tmp_path_factory):
     return folder
 
 
+def damage_of(checkpoint: pathlib.Path) -> str | None:
+    return orbax.OrbaxFolder(str(checkpoint.parent)).damage_of(str(checkpoint))
+
+
 def files_of(checkpoint: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in checkpoint.rglob("*") if path.is_file())
 
@@ -76,21 +81,36 @@ def files_of(checkpoint: pathlib.Path) -> list[pathlib.Path]:
 def test_every_byte_counts(tmp_path, three_steps):
     copy = tmp_path / "model.ckpt-3"
     shutil.copytree(three_steps / "model.ckpt-3", copy)
-    assert orbax.damage_of(str(copy)) is None
+    assert damage_of(copy) is None
     for path in files_of(copy):
         content = path.read_bytes()
         for place in range(0, len(content), 7):
             changed = bytearray(content)
             changed[place] ^= 1 << place % 8
             path.write_bytes(changed)
-            assert orbax.damage_of(str(copy)) is not None, (path, place)
+            assert damage_of(copy) is not None, (path, place)
         for damaged in (content[:-1], content + b"\n", b""):
             path.write_bytes(damaged)
-            assert orbax.damage_of(str(copy)) is not None, path
+            assert damage_of(copy) is not None, path
         path.unlink()
-        assert f"{path.name} is missing" in orbax.damage_of(str(copy))
+        assert f"{path.name} is missing" in damage_of(copy)
         path.write_bytes(content)
-    assert orbax.damage_of(str(copy)) is None
+    assert damage_of(copy) is None
+
+
+def test_bytes_are_verified_once_unless_they_change(kind, tmp_path, three_steps, monkeypatch):
+    shutil.copytree(three_steps, tmp_path, dirs_exist_ok=True)
+    path, verified, checksums = tmp_path / "model.ckpt-3", [], files.checksums
+    monkeypatch.setattr(files, "checksums", lambda path: verified.append(path) or checksums(path))
+    for each in files_of(path):
+        os.utime(each, (1e9, 1e9))
+    for _ in range(2):
+        open_weights(str(tmp_path))
+        assert kind.restored(tmp_path) == 3
+    assert verified == [str(path)]
+    data = max(files_of(path), key=lambda each: each.stat().st_size)
+    data.write_bytes(data.read_bytes()[::-1])
+    assert kind.restored(tmp_path) == 2
 
 
 def test_a_full_disk_is_an_os_error_of_one_line_and_leaves_nothing(kind, tmp_path, capfd):

@@ -11,8 +11,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import tensorflow as tensorflow_checkpoints
-from albert_tf.checkpoints.folder import TENSORFLOW
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
@@ -28,7 +27,7 @@ KIND = tensorflow()
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
     engine = TensorFlowEngine(TensorFlowDevices())
     step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
-    return engine.checkpoints(engine.checkpoints_in(str(folder)), step)
+    return Checkpoints(engine.checkpoints_in(str(folder)), step, engine.workers)
 
 
 def saved(folder, step=5):
@@ -80,13 +79,13 @@ def test_what_is_written_are_the_values_at_the_time_of_saving(tmp_path, monkeypa
     model, optimizer = saved(tmp_path / "other")
     expected = [weight.numpy() for weight in model.weights]
     checkpoints = checkpoints_of(tmp_path, model, optimizer)
-    go_on, write = threading.Event(), tensorflow_checkpoints.write_copied
+    go_on, write = threading.Event(), tensorflow_checkpoints._write
 
-    def late(path, checkpoint):
+    def late(*arguments):
         assert go_on.wait(30)
-        write(path, checkpoint)
+        write(*arguments)
 
-    monkeypatch.setattr(tensorflow_checkpoints, "write_copied", late)
+    monkeypatch.setattr(tensorflow_checkpoints, "_write", late)
     checkpoints.save()
     assert not list(tmp_path.glob("*.index")), "nothing waits for the disk"
     step = tf.function(lambda: [weight.value.assign_add(weight.value * 2) for weight in weights])
@@ -127,9 +126,9 @@ def flip(path):
 def test_damage_is_found(tmp_path, damage, ending):
     KIND.save(tmp_path, (3,))
     path = f"{tmp_path}/model.ckpt-3"
-    assert TENSORFLOW.damage_of(path) is None
+    assert KIND.folder(tmp_path).damage_of(path) is None
     damage(pathlib.Path(f"{path}.{ending}"))
-    assert TENSORFLOW.damage_of(path) is not None
+    assert KIND.folder(tmp_path).damage_of(path) is not None
 
 
 def test_what_a_kill_left_half_written_is_removed(tmp_path):
@@ -162,7 +161,7 @@ def test_the_list_is_that_of_tensorflow(tmp_path):
     )
     for step in (1, 2, 3):
         manager.save(checkpoint_number=step)
-    listed = TENSORFLOW.read_list(str(tmp_path))
+    listed = KIND.folder(tmp_path).read_list()
     assert (listed.latest, list(listed.saved)) == ("model.ckpt-3", ["model.ckpt-2", "model.ckpt-3"])
     KIND.folder(tmp_path).add(f"{tmp_path}/model.ckpt-3", 1, 0)
     assert KIND.steps_in(tmp_path) == [3]
@@ -179,16 +178,16 @@ def test_a_list_may_name_another_folder(tmp_path):
     KIND.save(folder, (3,))
     tf.compat.v1.train.update_checkpoint_state(str(tmp_path), f"{folder}/model.ckpt-3")
     assert tf.train.latest_checkpoint(str(tmp_path)) == f"{folder}/model.ckpt-3"
-    assert TENSORFLOW.find(str(tmp_path)) == f"{folder}/model.ckpt-3"
+    assert KIND.folder(tmp_path).find() == f"{folder}/model.ckpt-3"
 
 
 def test_a_full_disk_is_an_os_error_of_one_line(tmp_path, monkeypatch):
     checkpoints = KIND.checkpoints(tmp_path, KIND.state(1))
 
-    def fill_up(path, checkpoint):
+    def fill_up(*arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "{{node x}} p; No space left on device")
 
-    monkeypatch.setattr(tensorflow_checkpoints, "write_copied", fill_up)
+    monkeypatch.setattr(tensorflow_checkpoints, "_write", fill_up)
     checkpoints.save()
     with pytest.raises(OSError, match="^p; No space left on device$"):
         checkpoints.wait()

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import orbax, tensorflow
+from albert_tf.checkpoints import FOLDERS
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.convert import convert
@@ -20,10 +20,6 @@ from tests.support.models import random_model
 
 pytestmark = pytest.mark.integration
 
-WRITERS = {
-    "tensorflow": tensorflow.write_training_checkpoint,
-    "jax": orbax.write_training_checkpoint,
-}
 NEWEST, BEST = 30, 10
 
 
@@ -41,7 +37,7 @@ def write_run(folder, files, engine) -> None:
         place.mkdir(parents=True)
         model = random_model("classifier", config, seed=step, labels=2)
         values = {weight.path: weight.numpy() for weight in model.weights}
-        WRITERS[engine](str(place / f"model.ckpt-{step}"), values, step, {})
+        FOLDERS[engine](str(place)).write(step, values)
         shutil.copy(files / "vocab.txt", place)
         shutil.copy(files / "config.json", place / "albert_config.json")
         target = {"kind": "classification", "task_name": "table", "pairs": False}

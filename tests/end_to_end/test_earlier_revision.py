@@ -71,7 +71,7 @@ def test_an_interrupted_run_ends_with_the_losses_of_an_uninterrupted_one(engine,
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fine_tuned_folder_predicts_as_it_did(kind, earlier, expected):
     model = KINDS[kind].load("text_model").from_preset(str(earlier / kind))
-    rows = KINDS[kind].load("predict").predict(model, expected[kind]["inputs"], 32)
+    rows = model._predict_rows(expected[kind]["inputs"], 32)
     found = json.loads(json.dumps(rows, default=lambda array: array.tolist()))
     assert_alike(found, expected[kind]["predictions"])
 

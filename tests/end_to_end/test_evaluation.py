@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from albert_tf.checkpoints.folder import TENSORFLOW
+from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.cli.pretrain import run
 from albert_tf.errors import InputError
 from albert_tf.training.options import PretrainingOptions
@@ -40,7 +40,7 @@ def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, 
     options = dataclasses.replace(options, eval_input_file=(str(project.eval),))
     alone = {}
     for step in (12, 6, 24):  # each as the newest there is
-        TENSORFLOW.list_only(str(folder / f"model.ckpt-{step}"))
+        TensorFlowFolder(str(folder)).list_only(str(folder / f"model.ckpt-{step}"))
         pretrain(options)
         alone[step] = results_of(folder)
     data = folder / "model.ckpt-18.data-00000-of-00001"
@@ -69,7 +69,7 @@ def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, 
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
     # An evaluation of others replaces what was there.
-    TENSORFLOW.list_only(str(folder / "model.ckpt-12"))
+    TensorFlowFolder(str(folder)).list_only(str(folder / "model.ckpt-12"))
     pretrain(dataclasses.replace(options, eval_checkpoints="all", max_eval_steps=1))
     assert [row["step"] for row in rows_of(folder / "checkpoint_evaluations.jsonl")] == [6, 12]
     assert results_of(folder)["global_step"] == 12

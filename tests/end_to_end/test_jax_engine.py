@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.orbax import read_training_checkpoint
+from albert_tf.interop.loading import open_weights
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import results_of
 from tests.support.html import read_page
@@ -69,7 +69,7 @@ def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
 
 def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
     """Return weights and moments in a checkpoint, by name."""
-    weights = read_training_checkpoint(str(folder / f"model.ckpt-{step}"))
+    weights = open_weights(str(folder / f"model.ckpt-{step}"))
     tensors = {**weights.tensors, **{f"optimizer/{n}": t for n, t in weights.optimizer.items()}}
     return {name: tensor.read() for name, tensor in tensors.items()}
 

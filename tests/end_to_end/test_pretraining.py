@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW
-from albert_tf.checkpoints.orbax import read_training_checkpoint
+from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.errors import InputError
+from albert_tf.interop.loading import open_weights
 from albert_tf.training.pretraining import pretrain
 from albert_tf.training.run import prepare
 from tests.end_to_end.conftest import (
@@ -40,11 +40,11 @@ RESULTS = {
 
 def variables(folder) -> dict[str, np.ndarray]:
     """Return all variables of the latest checkpoint, the optimizer's included."""
-    if (folder / ORBAX.list_file).exists():
-        weights = read_training_checkpoint(ORBAX.find(str(folder)))
+    if (folder / OrbaxFolder.list_file).exists():
+        weights = open_weights(str(folder))
         tensors = weights.tensors | weights.optimizer
         return {name: tensor.read() for name, tensor in tensors.items()}
-    reader = tf.train.load_checkpoint(TENSORFLOW.find(str(folder)))
+    reader = tf.train.load_checkpoint(TensorFlowFolder(str(folder)).find())
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.tensorflow import write_training_checkpoint
+from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.errors import InputError
 from albert_tf.export import build
 from albert_tf.export import check as export_check
@@ -274,7 +274,7 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     other = write_trained(tmp_path / "other")
     values = {n: open_weights(other).read(n) for n in open_weights(other).tensors}
     values["cls/predictions/output_bias"] += 0.1
-    write_training_checkpoint(f"{other}/model.ckpt-7", values, 7)
+    TensorFlowFolder(str(other)).write(7, values)
     with pytest.raises(InputError, match=r"mlm/mlm_logits differs from the model by 0\.1"):
         export_check.check(dataclasses.replace(options, init_checkpoint=other))
     del kept[0]["tokens/pooled_output"]

@@ -10,7 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.tensorflow import write_training_checkpoint
+from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning import cache
@@ -40,7 +40,7 @@ def folder_of_weights(files, name: str, **changes):
     config = json.loads((files / "config.json").read_text())
     (folder / "albert_config.json").write_text(json.dumps({**config, **changes}))
     shutil.copy(files / "vocab.txt", folder / "vocab.txt")
-    write_training_checkpoint(str(folder / "model.ckpt-1"), {"a": np.zeros(1, "float32")}, 1)
+    TensorFlowFolder(str(folder)).write(1, {"a": np.zeros(1, "float32")})
     return folder
 
 

@@ -19,11 +19,8 @@ import pyarrow
 from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
-from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW
-from albert_tf.checkpoints.saving import CheckpointFolder
-from albert_tf.checkpoints.tensorflow import damage_of, write_training_checkpoint
+from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.workers import Workers
 from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
 from albert_tf.files import read_rows as read_table
@@ -233,25 +230,24 @@ def _make_keras(folder: pathlib.Path) -> None:
 def _make_checkpoint(folder: pathlib.Path) -> None:
     (folder / "albert_config.json").write_text(CONFIG.to_json())
     values = {weight.path: weight.numpy() for weight in _model().weights}
-    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    TensorFlowFolder(str(folder)).write(7, values)
 
 
 def _read_checkpoint(folder: pathlib.Path) -> None:
-    path = CheckpointFolder(str(folder), TENSORFLOW, Workers()).latest()
-    assert path is None or damage_of(path) is None
+    checkpoints = TensorFlowFolder(str(folder))
+    path = checkpoints.latest()
+    assert path is None or checkpoints.damage_of(path) is None
 
 
 def _make_jax_checkpoint(folder: pathlib.Path) -> None:
-    from albert_tf.checkpoints.orbax import write_training_checkpoint
-
     (folder / "albert_config.json").write_text(CONFIG.to_json())
     values = {weight.path: weight.numpy() for weight in _model().weights}
     moments = {f"lamb/{path}_m": value for path, value in values.items()}
-    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7, moments)
+    OrbaxFolder(str(folder)).write(7, values, moments)
 
 
 def _read_jax_checkpoint(folder: pathlib.Path) -> None:
-    if path := CheckpointFolder(str(folder), ORBAX, Workers()).latest():
+    if path := OrbaxFolder(str(folder)).latest():
         _weights("")(pathlib.Path(path))
 
 

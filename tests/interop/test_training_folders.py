@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import orbax
-from albert_tf.checkpoints.folder import ORBAX
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.checkpoints import OrbaxFolder, orbax
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
@@ -49,7 +48,7 @@ def create_model(seed=3, optimizer_name="lamb"):
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
     engine = TensorFlowEngine(TensorFlowDevices())
     step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
-    return engine.checkpoints(engine.checkpoints_in(str(folder)), step)
+    return Checkpoints(engine.checkpoints_in(str(folder)), step, engine.workers)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,7 @@ def test_a_damaged_checkpoint_is_not_read(converted, tmp_path):
 
 def test_folders_without_a_checkpoint_or_with_several_are_named(tmp_path):
     with pytest.raises(InputError, match=r"`path`=.*: contains no checkpoint"):
-        ORBAX.find(str(tmp_path))
+        OrbaxFolder(str(tmp_path)).find()
     for step in (1, 2):
         (tmp_path / f"model.ckpt-{step}").mkdir()
     with pytest.raises(InputError, match="several checkpoints; name one, such as .*ckpt-1"):
@@ -189,7 +188,7 @@ def test_orbax_is_asked_for_by_name(converted, monkeypatch):
         open_weights(str(converted))
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
     with pytest.raises(InputError, match=r"^orbax-checkpoint.*pip install 'albert-tf\[jax\]'$"):
-        orbax.import_orbax()
+        orbax.import_orbax.__wrapped__()
 
 
 def test_only_the_first_of_several_failed_writes_is_reported(caplog):
@@ -247,9 +246,8 @@ RESUMING_ON_JAX = """
 import sys, types
 import jax, numpy as np
 from albert_tf.config import AlbertConfig
-from albert_tf.checkpoints.saving import CheckpointFolder
-from albert_tf.checkpoints.folder import ORBAX
-from albert_tf.engines.jax.checkpoints import Checkpoints
+from albert_tf.checkpoints import OrbaxFolder
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.workers import Workers
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.optimization import create_optimizer
@@ -263,7 +261,7 @@ state = types.SimpleNamespace(tree={
     "optimizer": {v.path: v.value for v in variables},
     "step": optimizer.iterations.value,
 })
-assert Checkpoints(CheckpointFolder(folder, ORBAX, Workers()), state).restore_latest()
+assert Checkpoints(OrbaxFolder(folder), state, Workers()).restore_latest()
 assert int(state.tree["step"]) == 5
 np.savez(output, **state.tree["params"], **state.tree["optimizer"])
 sys.exit("tensorflow" in sys.modules)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.folder import ORBAX, TENSORFLOW, CheckpointFormat
-from albert_tf.checkpoints.saving import CheckpointFolder, Checkpoints
+from albert_tf.checkpoints import CheckpointFolder, OrbaxFolder, TensorFlowFolder, step_of
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.workers import Workers
 
 WEIGHT, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
@@ -28,17 +28,16 @@ class State:
 
 
 class Kind(NamedTuple):
-    """How an engine saves, and how it stores a value."""
+    """The folders of an engine, and how it stores a value."""
 
-    format: CheckpointFormat
-    create: type[Checkpoints]
+    kind: type[CheckpointFolder]
     value: Callable[[np.ndarray], Any]
 
-    def checkpoints(self, folder, state, workers=None, **options) -> Checkpoints:
-        return self.create(self.folder(folder, workers), state, **options)
+    def folder(self, path) -> CheckpointFolder:
+        return self.kind(str(path))
 
-    def folder(self, path, workers=None) -> CheckpointFolder:
-        return CheckpointFolder(str(path), self.format, workers or Workers())
+    def checkpoints(self, folder, state, workers=None, **options) -> Checkpoints:
+        return Checkpoints(self.folder(folder), state, workers or Workers(), **options)
 
     def state(self, step: int, width: int = 3, optimizer: str = "lamb"):
         """Return a state of training in which every weight is the step."""
@@ -69,15 +68,13 @@ class Kind(NamedTuple):
         return step
 
     def steps_in(self, folder) -> list[int]:
-        return list(self.format.steps_in(str(folder)).values())
+        return [step_of(path) for path in self.folder(folder).all()]
 
 
 def tensorflow() -> Kind:
     import tensorflow as tf
 
-    from albert_tf.engines.tensorflow import checkpoints
-
-    return Kind(TENSORFLOW, checkpoints.Checkpoints, tf.Variable)
+    return Kind(TensorFlowFolder, tf.Variable)
 
 
 def jax() -> Kind:
@@ -85,6 +82,4 @@ def jax() -> Kind:
     pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
     import jax.numpy
 
-    from albert_tf.engines.jax import checkpoints
-
-    return Kind(ORBAX, checkpoints.Checkpoints, jax.numpy.asarray)
+    return Kind(OrbaxFolder, jax.numpy.asarray)

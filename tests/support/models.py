@@ -67,12 +67,12 @@ def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, n
 
 def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool = True) -> str:
     """Return a training folder, at step 7, with a tiny model and a vocabulary of letters."""
-    from albert_tf.checkpoints.tensorflow import write_training_checkpoint
+    from albert_tf.checkpoints import TensorFlowFolder
 
     folder.mkdir()
     weights = random_model(head, TRAINED).weights
     values = {weight.path: weight.numpy() for weight in weights}
-    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    TensorFlowFolder(str(folder)).write(7, values)
     (folder / "albert_config.json").write_text(TRAINED.to_json())
     (folder / "vocab.txt").write_text(letters(tiny.VOCAB))
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))

@@ -7,7 +7,7 @@ import random
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.tensorflow import write_training_checkpoint
+from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.tokenizers import Tokenizer
 from tests.support.models import random_model
@@ -88,7 +88,7 @@ def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: st
     tokenizer = write_vocabulary(folder)
     model = random_model(head, config_for(tokenizer), labels=labels)
     values = {weight.path: weight.numpy() for weight in model.weights}
-    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    TensorFlowFolder(str(folder)).write(7, values)
     (folder / "albert_config.json").write_text(model.config.to_json())
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from albert_tf.checkpoints.tensorflow import damage_of
+from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.workers import Workers
@@ -48,7 +48,7 @@ def checkpoint(tmp_path):
 def kept(folder) -> tuple[int, float]:
     """Return the step in the best checkpoint and its value, and check that it is alone."""
     path = tf.train.latest_checkpoint(str(folder / "best"))
-    assert damage_of(path) is None
+    assert TensorFlowFolder(str(folder)).damage_of(path) is None
     step = int(tf.train.load_variable(path, "step/.ATTRIBUTES/VARIABLE_VALUE"))
     best = json.loads((folder / "best" / f"model.ckpt-{step}.json").read_text())
     assert best["step"] == step
@@ -120,7 +120,7 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     assert kept(tmp_path) == (15, 1.5)
     # Killed after the best was listed, before the one that it replaces was removed.
     with monkeypatch.context() as patch:
-        patch.setattr("albert_tf.checkpoints.saving.remove", killed)
+        patch.setattr("albert_tf.checkpoints.folder.remove", killed)
         with pytest.raises(KeyboardInterrupt):
             again().keep_best(checkpoint(20), {"loss": 1.25}, 20)
     (tmp_path / "evaluations.jsonl").write_text('{"step": 20, "loss": 1.25}\n')

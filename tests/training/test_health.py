@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
@@ -197,7 +198,7 @@ def test_measures_are_those_of_the_last_finite_step():
 def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
     step = as_new()
     engine = TensorFlowEngine(step.devices)
-    checkpoints = engine.checkpoints(engine.checkpoints_in(str(tmp_path)), step, keep)
+    checkpoints = Checkpoints(engine.checkpoints_in(str(tmp_path)), step, engine.workers, keep)
     checkpoints.restore_latest()
     train(
         engine,

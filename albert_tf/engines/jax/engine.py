@@ -15,7 +15,6 @@ from jax.sharding import NamedSharding
 
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.jax.checkpoints import Checkpoints
 from albert_tf.engines.jax.devices import JaxDevices, create_devices
 from albert_tf.engines.jax.forward import EvaluationStep, PredictionStep
 from albert_tf.engines.jax.step import SPLIT, TrainingStep
@@ -50,7 +49,6 @@ class JaxEngine(Engine):
     training_step = TrainingStep
     evaluation_step = EvaluationStep
     prediction_step = PredictionStep
-    checkpoints = Checkpoints
 
     @classmethod
     def create(cls, options: DeviceOptions) -> JaxEngine:

@@ -10,7 +10,6 @@ import tensorflow as tf
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.batches import dataset
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, create_devices
 from albert_tf.engines.tensorflow.forward import EvaluationStep, PredictionStep
 from albert_tf.engines.tensorflow.reading import BatchIterator
@@ -31,7 +30,6 @@ class TensorFlowEngine(Engine):
     training_step = TrainingStep
     evaluation_step = EvaluationStep
     prediction_step = PredictionStep
-    checkpoints = Checkpoints
 
     @classmethod
     def create(cls, options: DeviceOptions) -> TensorFlowEngine:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
@@ -73,7 +74,7 @@ def train_with_drift(
         engine,
         step,
         ListStream([batch(4)] * STEPS),
-        engine.checkpoints(engine.checkpoints_in(folder), step),
+        Checkpoints(engine.checkpoints_in(folder), step, engine.workers),
         PretrainingOptions(
             output_dir=folder,
             max_seq_length=LENGTH,

@@ -11,6 +11,7 @@ import tempfile
 import keras
 import numpy as np
 
+from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -110,7 +111,7 @@ def resumed(steps: list[TrainingStep], initial: dict, data: list[dict]) -> Train
     with tempfile.TemporaryDirectory() as folder:
         for number, step in enumerate(steps, 1):
             engine = TensorFlowEngine(step.devices)
-            checkpoints = engine.checkpoints(engine.checkpoints_in(folder), step)
+            checkpoints = Checkpoints(engine.checkpoints_in(folder), step, engine.workers)
             assert checkpoints.restore_latest() == (number > 1)
             train(
                 engine,
