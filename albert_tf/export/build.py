@@ -37,8 +37,8 @@ from albert_tf.interop.heads import HEADS, find_head, heads_like
 from albert_tf.interop.loading import load_weights
 from albert_tf.interop.presets import Preset, open_with_files
 from albert_tf.task_kinds import kind_of
-from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
-from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
+from albert_tf.tokenizers import Tokenizer, normalization
+from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
 from albert_tf.weights import MatchedWeights
 
 logger = logging.getLogger(__name__)
@@ -246,9 +246,9 @@ def _write_encoder(folder: str, source: Preset, model: keras.Model, matched: Mat
     tokenizer = source.tokenizer
     texts = {CONFIG_FILE: source.config.to_json(), **_record(tokenizer)}
     if isinstance(tokenizer, SentencePieceTokenizer):
-        pieces = sentencepiece_model.read(tokenizer.serialized_model).pieces
+        pieces = read_model(tokenizer.serialized_model).pieces
         name = os.path.basename(tokenizer.path).removesuffix(".model")
-        texts[f"{name}.vocab"] = "".join(f"{each.text}\t{each.score:g}\n" for each in pieces)
+        texts[f"{name}.vocab"] = "".join(f"{each.piece}\t{each.score:g}\n" for each in pieces)
     with assets(texts) as (config_file, *files):
         vocabulary = [tokenizer.path, *files]
         module = ExportedEncoder(model, config_file, vocabulary, tokenizer.do_lower_case, heads)

@@ -23,10 +23,8 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers import sentencepiece_model
 from albert_tf.tokenizers.base import Tokenizer
-from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
-from albert_tf.tokenizers.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
+from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
 from albert_tf.tokenizers.word_starts import WORD_START, character_ranges
 from albert_tf.tokenizers.wordpiece import (
     CONTINUES,
@@ -99,8 +97,8 @@ def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) ->
 
 
 def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
-    model = sentencepiece_model.read(tokenizer.serialized_model)
-    if model.model_type != sentencepiece_model.UNIGRAM:
+    model = read_model(tokenizer.serialized_model)
+    if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise InputError(
             f"{tokenizer.path}: tokenizer.json can be written for unigram models only; "
             "train the vocabulary with --model_type=unigram"
@@ -111,28 +109,29 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
         *_without_accents(tokenizer, normalizers.NFKD(), unicodedata.combining),
         *(_lower_case() if tokenizer.do_lower_case else []),
     ]
-    if model.precompiled_charsmap:
-        steps.append(normalizers.Precompiled(model.precompiled_charsmap))
-    if model.remove_extra_whitespaces:
+    rules = model.normalizer_spec
+    if rules.precompiled_charsmap:
+        steps.append(normalizers.Precompiled(rules.precompiled_charsmap))
+    if rules.remove_extra_whitespaces:
         # Leading spaces are kept: after a symbol, they mark the beginning of a word.
         steps += [normalizers.Replace(Regex(" +"), " "), normalizers.Strip(left=False, right=True)]
     scores = [piece.score for piece in model.pieces]
-    best = max(piece.score for piece in model.pieces if piece.type == sentencepiece_model.NORMAL)
+    best = max(piece.score for piece in model.pieces if piece.type == piece.NORMAL)
     for id, piece in enumerate(model.pieces):
-        if piece.type == USER_DEFINED:  # the score that SentencePiece gives them
-            scores[id] = len(piece.text.encode("utf-8")) * best - 0.1
-        elif piece.type in (CONTROL, UNUSED) or id in tokenizer.ids_to_split:
+        if piece.type == piece.USER_DEFINED:  # the score that SentencePiece gives them
+            scores[id] = len(piece.piece.encode("utf-8")) * best - 0.1
+        elif piece.type in (piece.CONTROL, piece.UNUSED) or id in tokenizer.ids_to_split:
             scores[id] = _UNREACHABLE
     backend = tokenizers.Tokenizer(
         models.Unigram(
             list(zip(tokenizer.pieces, scores, strict=True)),
             unk_id=tokenizer.unk_id,
-            byte_fallback=any(p.type == sentencepiece_model.BYTE for p in model.pieces),
+            byte_fallback=any(p.type == p.BYTE for p in model.pieces),
         )
     )
     backend.normalizer = normalizers.Sequence(steps)
     # Only the beginning of the text gets a space: "[MASK]." must not become "[MASK]" and " .".
-    prepend = "first" if model.add_dummy_prefix else "never"
+    prepend = "first" if rules.add_dummy_prefix else "never"
     one_word = not any(WORD_START in piece[1:] for piece in tokenizer.pieces)
     backend.pre_tokenizer = pre_tokenizers.Metaspace(WORD_START, prepend, split=one_word)
     backend.decoder = decoders.Metaspace(WORD_START, prepend)

@@ -22,10 +22,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers import sentencepiece_model
 from albert_tf.tokenizers.base import TextPart, Tokenizer
-from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
-from albert_tf.tokenizers.sentencepiece_model import NORMAL, USER_DEFINED
+from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
 from albert_tf.tokenizers.word_starts import WORD_START
 from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
 
@@ -67,19 +65,22 @@ def with_pieces(tokenizer: Tokenizer, pieces: Collection[str], folder: str) -> T
 
 
 def _sentencepiece(tokenizer: SentencePieceTokenizer, pieces: Collection[str]) -> bytes:
-    model = sentencepiece_model.read(tokenizer.serialized_model)
-    if model.model_type != sentencepiece_model.UNIGRAM:
+    model = read_model(tokenizer.serialized_model)
+    if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise InputError(f"{tokenizer.path}: only unigram models can have more pieces")
-    scores = {text: score for text, score, type in model.pieces if type == NORMAL}
+    scores = {each.piece: each.score for each in model.pieces if each.type == each.NORMAL}
     lowest, highest = min(scores.values()), max(scores.values())
-    for text, _, type in model.pieces:
-        if type == USER_DEFINED:  # the score that SentencePiece gives them
-            scores[text] = len(text.encode()) * highest - 0.1
+    for each in model.pieces:
+        if each.type == each.USER_DEFINED:  # the score that SentencePiece gives them
+            scores[each.piece] = len(each.piece.encode()) * highest - 0.1
     for piece in sorted(pieces, key=len):  # a longer one may consist of shorter ones
         preferred = _best_score(piece, scores, unknown=lowest - 10) + _PREFERENCE
         scores[piece] = min(max(preferred, lowest), highest)
-    new = [sentencepiece_model.piece_field(piece, scores[piece], NORMAL) for piece in pieces]
-    return tokenizer.serialized_model + b"".join(new)
+    new = type(model)()
+    for piece in pieces:
+        new.pieces.add(piece=piece, score=scores[piece], type=each.NORMAL)
+    # What follows a message is merged with it.
+    return tokenizer.serialized_model + new.SerializeToString()
 
 
 def _best_score(text: str, scores: Mapping[str, float], unknown: float) -> float:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-import struct
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers import alignment, sentencepiece_model
+from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 from albert_tf.tokenizers.normalization import (
     DEFAULT_NORMALIZATION,
@@ -36,6 +35,9 @@ _MAX_TEXT, _MAX_WORD, _LOWEST_SCORE = 1000, 32, -20.0
 # The entropy of two segmentations, 0.0625 apart, at this inverse temperature.
 _INVERSE_TEMPERATURE, _MAX_ENTROPY = 64.0, 0.09
 
+# No key of these rules contains a space. (In "identity" there are no keys.)
+_NORMALIZERS = ("nmt_nfkc", "nfkc", "identity")
+
 
 class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     """A SentencePiece model with `<pad>` and the control symbols `[CLS]`, `[SEP]` and `[MASK]`."""
@@ -56,10 +58,10 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
                 raise RuntimeError
             # In some vocabularies they are ordinary pieces, which could match text.
             if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
-                model = sentencepiece_model.with_control_pieces(model, symbols)
+                model = with_control_pieces(model, symbols)
                 processor.LoadFromSerializedProto(model)
             self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
-        except (RuntimeError, LookupError, UnicodeDecodeError, struct.error):
+        except (RuntimeError, LookupError, UnicodeDecodeError):
             raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
         self.serialized_model = model
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
@@ -138,7 +140,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
 
         processor, pieces = self._processor, set(self.pieces)
         if (
-            not sentencepiece_model.read(self.serialized_model).separates_words
+            not _separates_words(read_model(self.serialized_model))
             or any(WORD_START in piece[1:] for piece in self.pieces)
             # Unknown characters next to each other are one token, also at both ends of a space
             # that is unknown itself.
@@ -233,9 +235,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(
-            sentencepiece_model.without_dummy_prefix(self.serialized_model)
-        )
+        processor.LoadFromSerializedProto(without_dummy_prefix(self.serialized_model))
         return processor
 
     def _decode(self, ids: list[int]) -> str:
@@ -254,6 +254,46 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         for piece in pieces:
             tokens.extend(self._split_at_comma.get(piece) or (piece,))
         return tokens
+
+
+def read_model(model: bytes) -> Any:
+    """Return a serialized model that SentencePiece has loaded as a `ModelProto`."""
+    from sentencepiece import sentencepiece_model_pb2  # loads protobuf
+
+    return sentencepiece_model_pb2.ModelProto.FromString(model)
+
+
+def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
+    """Return a model with the pieces `names` as control symbols, which never match text."""
+    changed = read_model(model)
+    for piece in changed.pieces:
+        if piece.piece in names:
+            piece.type = piece.CONTROL
+    return changed.SerializeToString()
+
+
+def without_dummy_prefix(model: bytes) -> bytes:
+    """Return a model without a space before a text, which may then continue a word."""
+    changed = read_model(model)
+    changed.normalizer_spec.add_dummy_prefix = False
+    return changed.SerializeToString()
+
+
+def _separates_words(model: Any) -> bool:
+    """Return whether a space always begins a piece, as far as settings decide.
+
+    False for models that treat white space otherwise than by default, and for rules of
+    normalization that are not SentencePiece's own, which might concern spaces.
+    """
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    return (
+        trainer.model_type == trainer.UNIGRAM
+        and normalizer.name in _NORMALIZERS
+        and normalizer.add_dummy_prefix
+        and normalizer.remove_extra_whitespaces
+        and normalizer.escape_whitespaces
+        and not trainer.treat_whitespace_as_suffix
+    )
 
 
 def _ends_in_digit_comma(piece: str) -> bool:

@@ -17,14 +17,6 @@ from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, sha256_of, write_bytes
 from albert_tf.tokenizers.normalization import Normalization
-from albert_tf.tokenizers.sentencepiece_model import (
-    CONTROL,
-    NORMAL,
-    UNKNOWN,
-    USER_DEFINED,
-    field,
-    piece_field,
-)
 
 FILE = "tokenizer.json"
 
@@ -71,28 +63,33 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
 
 
 def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
+    from sentencepiece import sentencepiece_model_pb2  # loads protobuf
+
     steps = list(_steps(read.normalizer))
     kinds = {step["type"] for step in steps}
     if unknown := kinds - {"Replace", "NFKD", "StripAccents", "Lowercase", "Precompiled"}:
         raise ValueError(f"normalizer {min(unknown)}")
     special = {token.content for token in read.added_tokens if token.special}
-    pieces = []
+    model = sentencepiece_model_pb2.ModelProto()
     for id, (text, score) in enumerate(read.model["vocab"]):
-        kind = CONTROL if text in special else USER_DEFINED if score == 0 else NORMAL
-        kind = UNKNOWN if id == read.model["unk_id"] else kind
+        piece = model.pieces.add(piece=text)
+        piece.type = piece.USER_DEFINED if score == 0 else piece.NORMAL
+        if text in special:
+            piece.type = piece.CONTROL
+        if id == read.model["unk_id"]:
+            piece.type = piece.UNKNOWN
         # Transformers takes 100 off the scores of "12," and the like, which ALBERT splits.
         is_number = len(text) > 1 and text[-1] == "," and text[-2].isdigit()
-        score += 100 if is_number and score < -100 else 0
-        pieces.append(piece_field(text, score, kind))
+        piece.score = score + (100 if is_number and score < -100 else 0)
     charsmap = [step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"]
-    rules = field(1, b"nmt_nfkc" if charsmap else b"identity")
-    rules += b"".join(field(2, base64.b64decode(each, validate=True)) for each in charsmap)
-    trainer = field(40, read.model["unk_id"])
-    model = b"".join(pieces) + field(2, trainer) + field(3, rules)
+    model.trainer_spec.unk_id = read.model["unk_id"]
+    model.normalizer_spec.name = "nmt_nfkc" if charsmap else "identity"
+    for each in charsmap:
+        model.normalizer_spec.precompiled_charsmap = base64.b64decode(each, validate=True)
     normalization = Normalization(
         do_lower_case="Lowercase" in kinds, keep_accents="StripAccents" not in kinds
     )
-    return "spiece.model", model, normalization
+    return "spiece.model", model.SerializeToString(), normalization
 
 
 def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:

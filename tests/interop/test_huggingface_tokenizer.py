@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
-from albert_tf.tokenizers import Tokenizer, sentencepiece_model
+from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
+from albert_tf.tokenizers.sentencepiece import read_model
 from tests.conftest import random_inputs
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
@@ -67,9 +68,9 @@ def same(tokenizer: Tokenizer, found: list[int], text: str) -> bool:
     ours = tokenizer.encode(text, special_symbols=True)
     if found == ours or not tokenizer.path.endswith(".model"):
         return found == ours
-    pieces = sentencepiece_model.read(tokenizer.serialized_model).pieces
+    pieces = read_model(tokenizer.serialized_model).pieces
     (a, b), (score, other) = (
-        ["".join(pieces[id].text for id in ids) for ids in (ours, found)],
+        ["".join(pieces[id].piece for id in ids) for ids in (ours, found)],
         [sum(pieces[id].score for id in ids) for ids in (ours, found)],
     )
     return a == b and abs(score - other) < 1e-3
