@@ -23,6 +23,7 @@ from albert_tf.tokenizers import alignment, wordpiece
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
+from albert_tf.tokenizers.word_starts import WORD_START
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 
 # A text that matches no piece: pieces contain no white space, except one that may be a space.
@@ -112,9 +113,10 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         )
         self._commas = graph_characters.GraphReplacements(tokenizer.ids_of_split)
         characters = character_tables.characters()
+        normalized = [*zip(characters, tokenizer.normalized_apart(characters), strict=True)]
         self._visible = graph_characters.Visible(
-            character_tables.among(tokenizer.spaces_among(characters)),
-            character_tables.among(tokenizer.dropped_among(characters)),
+            character_tables.among([c for c, new in normalized if new == WORD_START != c]),
+            character_tables.among([c for c, new in normalized if not new]),
         )
         self._piece_lengths = tf.constant([len(piece) for piece in tokenizer.pieces], tf.int64)
 

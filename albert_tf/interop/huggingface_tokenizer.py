@@ -120,7 +120,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     for id, piece in enumerate(model.pieces):
         if piece.type == piece.USER_DEFINED:  # the score that SentencePiece gives them
             scores[id] = len(piece.piece.encode("utf-8")) * best - 0.1
-        elif piece.type in (piece.CONTROL, piece.UNUSED) or id in tokenizer.ids_to_split:
+        elif piece.type in (piece.CONTROL, piece.UNUSED) or id in tokenizer.ids_of_split:
             scores[id] = _UNREACHABLE
     backend = tokenizers.Tokenizer(
         models.Unigram(

@@ -278,34 +278,24 @@ class Tokenizer(abc.ABC):
     ) -> dict[str, list[np.ndarray]]:
         """Return what `__call__` returns without padding."""
 
-        def encode(texts: list[str]) -> tuple[Sequence, Sequence]:
-            if not offsets:
-                return self.encode_batch(texts, special_symbols), [None] * len(texts)
-            found = [self.encode_with_offsets(text, special_symbols) for text in texts]
-            return [ids for ids, _ in found], [spans for _, spans in found]
+        def encode(texts: list[str]) -> list[tuple]:
+            if offsets:
+                return [self.encode_with_offsets(text, special_symbols) for text in texts]
+            return [(ids, ids) for ids in self.encode_batch(texts, special_symbols)]
 
-        def truncate(first, second):
-            if max_length is None:
-                return first, second
-            return packing.truncate(first, second, max_length)
-
-        nothing = [None] * len(texts)
-        ids, spans = encode(texts)
-        pair_ids, pair_spans = (nothing, nothing) if pairs is None else encode(pairs)
-        rows: dict[str, list[np.ndarray]] = {
-            name: [] for name in ("input_ids", "input_mask", "segment_ids")
-        }
-        for first, second in itertools.starmap(truncate, zip(ids, pair_ids, strict=True)):
-            rows["input_ids"].append(packing.join(first, second, self.cls_id, self.sep_id))
-            rows["segment_ids"].append(packing.segment_ids(first, second))
-        rows["input_mask"] = [np.ones_like(row) for row in rows["input_ids"]]
-        if offsets:
-            rows["offsets"] = [
-                packing.join(first, second, (0, 0), (0, 0))
-                for first, second in itertools.starmap(
-                    truncate, zip(spans, pair_spans, strict=True)
-                )
-            ]
+        seconds = [(None, None)] * len(texts) if pairs is None else encode(pairs)
+        names = ("input_ids", "input_mask", "segment_ids", *(("offsets",) if offsets else ()))
+        rows: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        for (ids, spans), (more_ids, more_spans) in zip(encode(texts), seconds, strict=True):
+            if max_length is not None:
+                ids, more_ids = packing.truncate(ids, more_ids, max_length)
+                spans, more_spans = packing.truncate(spans, more_spans, max_length)
+            joined = packing.join(ids, more_ids, self.cls_id, self.sep_id)
+            rows["input_ids"].append(joined)
+            rows["input_mask"].append(np.ones_like(joined))
+            rows["segment_ids"].append(packing.segment_ids(ids, more_ids))
+            if offsets:
+                rows["offsets"].append(packing.join(spans, more_spans, (0, 0), (0, 0)))
         return rows
 
     @abc.abstractmethod

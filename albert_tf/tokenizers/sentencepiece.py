@@ -84,28 +84,14 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         self._split_at_comma = {
             piece: self._comma_apart(piece) for piece in self.pieces if _ends_in_digit_comma(piece)
         }
-        self.ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
-
-    @property
-    def ids_of_split(self) -> dict[int, list[int]]:
-        """Maps the ids in `ids_to_split` to the ids that replace them."""
-        id_of = self._processor.piece_to_id
-        return {
-            id_of(piece): [id_of(token) for token in tokens]
+        # The ids that replace an id, as of the digit-and-comma rule.
+        self.ids_of_split: dict[int, list[int]] = {
+            processor.piece_to_id(piece): [processor.piece_to_id(token) for token in tokens]
             for piece, tokens in self._split_at_comma.items()
         }
 
-    def spaces_among(self, characters: Sequence[str]) -> list[str]:
-        """Return the preprocessed characters that the model treats as white space."""
-        found = self._normalized_apart(characters)
-        return [c for c, new in zip(characters, found, strict=True) if new == WORD_START != c]
-
-    def dropped_among(self, characters: Sequence[str]) -> list[str]:
-        """Return the preprocessed characters that the model drops."""
-        found = self._normalized_apart(characters)
-        return [c for c, new in zip(characters, found, strict=True) if not new]
-
-    def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
+    def normalized_apart(self, characters: Sequence[str]) -> list[str]:
+        """Return what the model makes of each preprocessed character, such as `▁` or nothing."""
         found = [""] * len(characters)
         apart = "".join(f"q{c}" for c in characters)  # no accent composes with a q
         normalized, offsets = self._processor.normalize(apart, with_offsets=True)
@@ -151,7 +137,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             return None
         spaces = "".join(c for c in map(chr, range(128)) if c.isspace())
         others = [c for c in map(chr, range(128)) if not c.isspace()]
-        normalized = self._normalized_apart([self.preprocess(c) for c in others])
+        normalized = self.normalized_apart([self.preprocess(c) for c in others])
         known = [(c, new) for c, new in zip(others, normalized, strict=True) if new in pieces]
         inseparable = {a + b for piece in self.pieces for a, b in itertools.pairwise(piece)}
         pairs = [
@@ -185,9 +171,9 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def _with_ids_split(self, encoded: list[list[int]]) -> list[list[int]]:
         """Split `▁1999,` in place, as the original separates a comma from digits."""
         for number, ids in enumerate(encoded):
-            if not self.ids_to_split.isdisjoint(ids):
-                tokens = self._with_commas_apart(self.convert_ids_to_tokens(ids))
-                encoded[number] = [self._processor.piece_to_id(token) for token in tokens]
+            if not self.ids_of_split.keys().isdisjoint(ids):
+                split = (self.ids_of_split.get(id, [id]) for id in ids)
+                encoded[number] = [*itertools.chain.from_iterable(split)]
         return encoded
 
     def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
@@ -212,7 +198,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         for piece, id in zip(pieces, processor.encode(processed), strict=True):
             first, after = walk.next(piece, processor.is_byte(id))
             tokens = self._split_at_comma.get(piece) or (piece,)
-            found += [id] if len(tokens) == 1 else map(processor.piece_to_id, tokens)
+            found += self.ids_of_split.get(id, [id])
             # From the right, since a piece that is split may lose its mark of a word's start.
             ends = [after]
             for token in reversed(tokens[1:]):
