@@ -28,6 +28,7 @@ _Id = Annotated[int, Meta(ge=0, le=_MOST_IDS)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
+# In the order of `Masking`.
 _OF_DYNAMIC_MASKING = (
     "masked_lm_prob",
     "ngram",
@@ -220,14 +221,7 @@ def dynamic_masks(
                 "same masking"
             )
         settings, vocabulary = manifest["settings"], manifest["vocabulary"]
-        masking = Masking(
-            max_predictions_per_seq,
-            settings["masked_lm_prob"],
-            settings["ngram"],
-            settings["favor_shorter_ngram"],
-            settings["do_permutation"],
-            settings["do_whole_word_mask"],
-        )
+        masking = Masking(max_predictions_per_seq, *map(settings.get, _OF_DYNAMIC_MASKING))
         parts.append((masking, vocabulary, manifest.get("swapped_in_training", False)))
         if parts[0][2] != parts[-1][2]:
             raise InputError(

@@ -211,16 +211,13 @@ class EncoderModel(AlbertModel):
         for objective in self.objectives:
             if all(name in batch for name in objective.labels):
                 return objective
+        kind = type(self).__name__
         needed = " or ".join(", ".join(objective.labels) for objective in self.objectives)
         if not needed:
-            raise InputError(f"`loss`: must be given to `compile`, as {self._kind} has no own loss")
-        raise InputError(f"`y`: the loss of {self._kind} needs {needed}")
+            raise InputError(f"`loss`: must be given to `compile`, as {kind} has no own loss")
+        raise InputError(f"`y`: the loss of {kind} needs {needed}")
 
     @property
     def _wanted(self) -> str:
-        """What valid labels are."""
-        return f"{self._kind}'s labels {', '.join(self.targets)}, in this order or by name"
-
-    @property
-    def _kind(self) -> str:
-        return type(self).__name__
+        name = type(self).__name__
+        return f"{name}'s labels {', '.join(self.targets)}, in this order or by name"

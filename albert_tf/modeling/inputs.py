@@ -125,19 +125,12 @@ def _integers(name: str, value):
             value = np.asarray(value)
         except ValueError as error:
             raise InputError(f"`features`: {name} is no array ({error})") from None
-    dtype = str(value.dtype) if isinstance(value, np.ndarray) else _dtype_name(value)
+    dtype = getattr(value.dtype, "name", str(value.dtype).removeprefix("torch."))
     if dtype in ("int32", "int64"):
         return value
     if "int" not in dtype and not (dtype == "bool" and name == "input_mask"):
         raise InputError(f"`features`: {name} has dtype {dtype}, but must be of integers")
     return value.astype("int64") if isinstance(value, np.ndarray) else ops.cast(value, "int32")
-
-
-def _dtype_name(value) -> str:
-    try:
-        return keras.backend.standardize_dtype(value.dtype)
-    except ValueError:  # no dtype of numbers
-        return str(value.dtype)
 
 
 def _check_shapes(features: Mapping[str, Any], rank: int, longest: int) -> None:
