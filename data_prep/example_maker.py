@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.input.masking import Masking, derive_seeds, draw_masks
+from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import UnknownCharacters, texts_at
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -48,7 +48,7 @@ class ExampleMaker:
     Attributes:
         tokenizer: the tokenizer that the options name.
         pairing: the options that concern segments.
-        masking: the options that concern masks.
+        masks: how masks are drawn.
         word_starts: bool, which tokens start a word. Where a segmenter finds the words, a token
             that continues one is its id plus the size of the vocabulary until examples are
             built.
@@ -56,9 +56,12 @@ class ExampleMaker:
     """
 
     def __init__(self, options: PretrainingDataOptions, buckets: int):
-        self.tokenizer = load_tokenizer(options)
+        self.tokenizer = tokenizer = load_tokenizer(options)
         self.pairing = pairing_of(options)
-        self.masking = masking_of(options)
+        special_ids = (tokenizer.cls_id, tokenizer.sep_id)
+        self.masks = Masks(
+            masking_of(options), special_ids, tokenizer.mask_id, tokenizer.replacement_ids
+        )
         self._options, self._buckets = options, buckets
         self._unknown = UnknownCharacters(self.tokenizer)
         name = options.word_segmenter
@@ -219,10 +222,7 @@ class ExampleMaker:
             examples.lengths,
             examples.token_boundary,
             seeds,
-            self.masking,
-            (self.tokenizer.cls_id, self.tokenizer.sep_id),
-            self.tokenizer.mask_id,
-            self.tokenizer.replacement_ids,
+            self.masks,
         )
         counts["masked_tokens"] += int(masked.weights.sum())
         for n, (drawn, covered) in enumerate(
@@ -230,12 +230,7 @@ class ExampleMaker:
         ):
             counts[f"ngrams_drawn_{n}"] += drawn
             counts[f"ngrams_masked_{n}"] += covered
-        return features | {
-            "input_ids": masked.input_ids,
-            "masked_lm_positions": masked.positions,
-            "masked_lm_ids": masked.ids,
-            "masked_lm_weights": masked.weights,
-        }
+        return features | masked.features()
 
 
 def join_documents(

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.environment import compiled
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.masking import derive_seeds, draw_masks
+from albert_tf.input.masking import Masks, derive_seeds, draw_masks
 
 # What visits are for: an evaluation draws other numbers than training with the same seed.
 TRAINING, EVALUATION = 0, 1
@@ -27,7 +26,7 @@ DRAWN = ("input_ids", "segment_ids", "token_boundary", "next_sentence_labels")
 def draw(
     batch: Mapping[str, np.ndarray],
     numbers: np.ndarray,
-    masks: DynamicMasks,
+    masks: Masks,
     seed: int,
     purpose: int,
 ) -> dict[str, np.ndarray]:
@@ -61,17 +60,9 @@ def draw(
         lengths,
         drawn["token_boundary"],
         derive_seeds(seed, purpose, numbers),
-        masks.masking,
-        masks.special_ids,
-        masks.mask_id,
-        masks.replacement_ids,
+        masks,
     )
-    return drawn | {
-        "input_ids": masked.input_ids,
-        "masked_lm_positions": masked.positions,
-        "masked_lm_ids": masked.ids,
-        "masked_lm_weights": masked.weights,
-    }
+    return drawn | masked.features()
 
 
 @compiled

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -18,7 +18,7 @@ from msgspec import Meta
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.files import Natural, Positive, converted, read_json
-from albert_tf.input.masking import Masking
+from albert_tf.input.masking import Masking, Masks
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
 
 # More than any vocabulary has; arrays of this size are no burden.
@@ -177,28 +177,9 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-class DynamicMasks(NamedTuple):
-    """What training draws for files without masks.
-
-    Attributes:
-        masking: how many tokens to mask, in which spans.
-        special_ids: ids that are never masked.
-        mask_id: id of `[MASK]`.
-        replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
-        swap_segments: whether the segments of all pairs are in order, and training also draws
-            which pairs are swapped; otherwise, the files contain swapped pairs.
-    """
-
-    masking: Masking
-    special_ids: tuple[int, ...]
-    mask_id: int
-    replacement_ids: np.ndarray
-    swap_segments: bool = False
-
-
 def dynamic_masks(
     manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int
-) -> DynamicMasks | None:
+) -> Masks | None:
     """Return how to draw masks for the files of some manifests; None if the files contain masks.
 
     Args:
@@ -234,7 +215,7 @@ def dynamic_masks(
                 f"{next(iter(manifests))}; with dynamic masking, they must be equal"
             )
     masking, vocabulary, swap_segments = parts[0]
-    return DynamicMasks(
+    return Masks(
         masking,
         tuple(vocabulary["special_ids"]),
         vocabulary["mask_id"],

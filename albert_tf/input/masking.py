@@ -63,6 +63,25 @@ class Masking(NamedTuple):
         )
 
 
+class Masks(NamedTuple):
+    """How masks are drawn with the ids of a vocabulary.
+
+    Attributes:
+        masking: how many tokens to mask, in which spans.
+        special_ids: ids that are never masked, `[CLS]` and `[SEP]`.
+        mask_id: id of `[MASK]`.
+        replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
+        swap_segments: whether the segments of all pairs in the files are in order, and training
+            also draws which pairs are swapped.
+    """
+
+    masking: Masking
+    special_ids: tuple[int, ...]
+    mask_id: int
+    replacement_ids: np.ndarray
+    swap_segments: bool = False
+
+
 class MaskedBatch(NamedTuple):
     """Masked examples and statistics of their spans.
 
@@ -83,16 +102,18 @@ class MaskedBatch(NamedTuple):
     drawn_lengths: np.ndarray
     masked_lengths: np.ndarray
 
+    def features(self) -> dict[str, np.ndarray]:
+        """Return the features that masking changes or adds."""
+        names = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+        return dict(zip(names, self, strict=False))
+
 
 def draw_masks(
     input_ids: np.ndarray,
     lengths: np.ndarray,
     word_starts: np.ndarray,
     seeds: np.ndarray,
-    masking: Masking,
-    special_ids: tuple[int, ...],
-    mask_id: int,
-    replacement_ids: np.ndarray,
+    masks: Masks,
 ) -> MaskedBatch:
     """Mask a batch of examples.
 
@@ -104,12 +125,9 @@ def draw_masks(
         word_starts: `[batch, seq]`, nonzero where a word starts. A token after a special one always
             starts a word.
         seeds: uint64 `[batch]`, from `derive_seeds`.
-        masking: how many tokens to mask, in which spans.
-        special_ids: ids that are never masked, `[CLS]` and `[SEP]`.
-        mask_id: id of `[MASK]`.
-        replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
+        masks: how to draw them.
     """
-    batch = len(input_ids)
+    batch, masking = len(input_ids), masks.masking
     masked = MaskedBatch(
         input_ids=np.array(input_ids, np.int32),
         positions=np.zeros((batch, masking.max_predictions), np.int32),
@@ -126,9 +144,9 @@ def draw_masks(
         masking.masked_lm_prob,
         np.cumsum(masking.length_probabilities()),
         masking.do_permutation,
-        np.asarray(special_ids, np.int32),
-        np.int32(mask_id),
-        np.asarray(replacement_ids, np.int32),
+        np.asarray(masks.special_ids, np.int32),
+        np.int32(masks.mask_id),
+        np.asarray(masks.replacement_ids, np.int32),
         *masked[1:],
     )
     return masked

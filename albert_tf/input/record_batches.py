@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf.input import dynamic
 from albert_tf.input.example_parser import ExampleParser
 from albert_tf.input.features import Feature
-from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.masking import Masks
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_order import RecordOrder
 from albert_tf.input.record_reader import read_records
@@ -42,7 +42,7 @@ class RecordStream:
 
     Everything is a function of these attributes, so a run that resumes sees the batches that an
     uninterrupted run would see. Where the files contain no masks, masks (and swaps, see
-    `DynamicMasks`) are a function of `seed` and of an example's position in that order: they change
+    `Masks`) are a function of `seed` and of an example's position in that order: they change
     from epoch to epoch, but not from evaluation to evaluation.
 
     Attributes:
@@ -59,7 +59,7 @@ class RecordStream:
     features: dict[str, Feature]
     batch_size: int
     seed: int = 0
-    masks: DynamicMasks | None = None
+    masks: Masks | None = None
     shuffle_buffer_size: int | None = None
 
     @property

@@ -21,7 +21,6 @@ from albert_tf.files import exists, is_remote, open_file, read_bytes, read_json,
 from albert_tf.input import record_order
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
-    DynamicMasks,
     check_manifests,
     dynamic_masks,
     find_manifests,
@@ -29,6 +28,7 @@ from albert_tf.input.manifest import (
     record_files,
     vocabularies,
 )
+from albert_tf.input.masking import Masks
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
@@ -64,7 +64,7 @@ class Records(NamedTuple):
 
     record_index: RecordIndex
     features: dict[str, Feature]
-    masks: DynamicMasks | None
+    masks: Masks | None
     task: PretrainingTask
     manifests: dict[str, Any]
     checked: Mapping[str, str] = {}

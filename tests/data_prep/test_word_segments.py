@@ -12,7 +12,7 @@ import pytest
 import rjieba
 
 from albert_tf.errors import InputError
-from albert_tf.input.masking import Masking, derive_seeds, draw_masks
+from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
 from data_prep import word_segments
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -168,10 +168,12 @@ def test_masks_fill_their_budget_where_no_spaces_separate_words(tmp_path, letter
         np.full(len(ids), ids.shape[1]),
         starts,
         derive_seeds(1, np.arange(len(ids))),
-        Masking(max_predictions=20),
-        (tokenizer.cls_id, tokenizer.sep_id),
-        tokenizer.mask_id,
-        tokenizer.replacement_ids,
+        Masks(
+            Masking(max_predictions=20),
+            (tokenizer.cls_id, tokenizer.sep_id),
+            tokenizer.mask_id,
+            tokenizer.replacement_ids,
+        ),
     )
     assert set(masked.weights.sum(1)) == {min(20, round(ids.shape[1] * 0.15))}
     # A vowel sign belongs to the letter before it.

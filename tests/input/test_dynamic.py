@@ -7,11 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from albert_tf.input.dynamic import EVALUATION, TRAINING, draw
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.masking import Masking
+from albert_tf.input.masking import Masking, Masks
 
 PAD, CLS, SEP, MASK, VOCAB, LENGTH = 0, 2, 3, 4, 60, 24
-MASKS = DynamicMasks(Masking(5), (CLS, SEP), MASK, np.arange(5, VOCAB, dtype=np.int32), True)
+MASKS = Masks(Masking(5), (CLS, SEP), MASK, np.arange(5, VOCAB, dtype=np.int32), True)
 
 
 def example(first: list[int], second: list[int], starts=frozenset()) -> dict[str, list[int]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from albert_tf.environment import compiled
-from albert_tf.input.masking import Masking, derive_seeds, draw_masks
+from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
 from tests.conftest import random_inputs
 
 CLS, SEP, MASK = 2, 3, 4
@@ -30,7 +30,8 @@ def examples(batch: int, seq: int, seed: int = 0, word_length: float = 1.4):
 
 
 def draw(ids, lengths, starts, seeds, settings):
-    return draw_masks(ids, lengths, starts, seeds, settings, (CLS, SEP), MASK, VOCABULARY)
+    masks = Masks(settings, (CLS, SEP), MASK, VOCABULARY)
+    return draw_masks(ids, lengths, starts, seeds, masks)
 
 
 def words_of(ids, length, starts) -> list[list[int]]:

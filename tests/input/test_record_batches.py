@@ -12,8 +12,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.input import dynamic, record_reader
 from albert_tf.input.features import limited, unmasked_features
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.masking import Masking
+from albert_tf.input.masking import Masking, Masks
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.streams import Shard
@@ -30,7 +29,7 @@ from tests.support.batches import (
 )
 from tests.support.tiny import LENGTH, VOCAB, batch
 
-MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
+MASKS = Masks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
 AS_WRITTEN, MASKED_HERE = (STATIC, None), (unmasked_features(LENGTH), MASKS)
 FORMS = pytest.mark.parametrize("form", [AS_WRITTEN, MASKED_HERE], ids=["static", "dynamic"])
 

@@ -7,8 +7,7 @@ import pytest
 
 from albert_tf.engines.tensorflow.batches import dataset
 from albert_tf.input.features import limited, pretraining_features, unmasked_features
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.masking import Masking
+from albert_tf.input.masking import Masking, Masks
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_reader import check_files
@@ -37,7 +36,7 @@ def index(files):
     return RecordIndex.create(files)
 
 
-MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32))
+MASKS = Masks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32))
 
 
 def dynamic(index, first_step=0, seed=3):
