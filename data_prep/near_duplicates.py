@@ -23,7 +23,7 @@ import numpy as np
 from albert_tf.environment import compiled
 from albert_tf.errors import InputError
 from albert_tf.progress import ThroughputLine
-from albert_tf.tokenizers.word_starts import is_unspaced
+from albert_tf.tokenizers.words import is_unspaced
 
 try:
     from rensa import RMinHash

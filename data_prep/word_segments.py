@@ -14,8 +14,8 @@ import regex
 
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.tokenizers.word_starts import UNSPACED
 from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
+from albert_tf.tokenizers.words import UNSPACED
 
 
 class Segmenter(NamedTuple):

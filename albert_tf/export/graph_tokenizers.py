@@ -23,8 +23,8 @@ from albert_tf.tokenizers import alignment, wordpiece
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
-from albert_tf.tokenizers.word_starts import WORD_START
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
+from albert_tf.tokenizers.words import WORD_START
 
 # A text that matches no piece: pieces contain no white space, except one that may be a space.
 _NO_PIECE = "  "

@@ -20,8 +20,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.tokenizers import Tokenizer, extension
-from albert_tf.tokenizers.word_starts import WORD_START
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
+from albert_tf.tokenizers.words import WORD_START
 from albert_tf.weights import Tensor, Weights
 
 _PIECE_TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")

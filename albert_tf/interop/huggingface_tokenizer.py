@@ -25,7 +25,6 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
-from albert_tf.tokenizers.word_starts import WORD_START, character_ranges
 from albert_tf.tokenizers.wordpiece import (
     CONTINUES,
     IDEOGRAPHS,
@@ -33,6 +32,7 @@ from albert_tf.tokenizers.wordpiece import (
     WordPieceTokenizer,
     without_controls,
 )
+from albert_tf.tokenizers.words import WORD_START, character_ranges
 
 # AlbertTokenizer and BertTokenizer build their own normalization (other quotes, other accents) and
 # use only the vocabulary in tokenizer.json; this class uses the whole file.

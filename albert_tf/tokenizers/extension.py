@@ -24,8 +24,8 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
-from albert_tf.tokenizers.word_starts import WORD_START
 from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
+from albert_tf.tokenizers.words import WORD_START
 
 # Sums of scores round by less than a thousandth (see sentencepiece.py).
 _PREFERENCE = 1.0

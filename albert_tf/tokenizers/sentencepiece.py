@@ -20,7 +20,7 @@ from albert_tf.tokenizers.normalization import (
     preprocess,
     preprocess_with_spans,
 )
-from albert_tf.tokenizers.word_starts import WORD_START, starts_word
+from albert_tf.tokenizers.words import WORD_START, starts_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable

@@ -25,7 +25,7 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
-from albert_tf.tokenizers.word_starts import character_ranges, starts_unspaced_word
+from albert_tf.tokenizers.words import character_ranges, starts_unspaced_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable

@@ -14,7 +14,7 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization, preprocess
-from albert_tf.tokenizers.word_starts import starts_word
+from albert_tf.tokenizers.words import starts_word
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 

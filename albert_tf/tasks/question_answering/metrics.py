@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tokenizers.word_starts import is_unspaced
+from albert_tf.tokenizers.words import is_unspaced
 
 Units = Sequence[str]
 
