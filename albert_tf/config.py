@@ -163,10 +163,9 @@ class AlbertConfig:
         """Create a config from a dictionary.
 
         Args:
-            values: content of an `albert_config.json`, of a Hugging Face `config.json`, which is
-                recognized by its `model_type` or `architectures` and whose unknown keys are
-                ignored, or of a config of albert_zh, recognized by keys of BERT such as
-                `directionality` without any of the original's such as `num_hidden_groups`.
+            values: content of an `albert_config.json`, of a Hugging Face `config.json` (with
+                `model_type` or `architectures`; its unknown keys are ignored), or of a config of
+                albert_zh (with keys of BERT such as `directionality`, and none of the original's).
             source: origin of the values, for errors.
 
         Raises:

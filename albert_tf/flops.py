@@ -39,11 +39,8 @@ def pretraining_flops(
 ) -> int:
     """Return the operations of pretraining for the forward and backward pass of one example.
 
-    Args:
-        config: shape of the model.
-        length: length of the example in tokens, including padding.
-        predictions: number of positions at which tokens are predicted, including padding.
-        sentence_order: whether the order of the segments is predicted.
+    There are `predictions` positions at which tokens are predicted; they and `length` include
+    padding.
     """
     e, h = config.embedding_size, config.hidden_size
     masked_lm = predictions * (2 * h * e + 2 * e * config.vocab_size)

@@ -39,8 +39,7 @@ class ProgressLine:
     def update(self, *fields: str) -> None:
         """Show `fields`, or keep them for later if others were shown only a moment ago.
 
-        Args:
-            *fields: texts, the most important first. A terminal shows as many as fit into its line.
+        The most important come first: a terminal shows as many as fit into its line.
         """
         self._fields = fields
         if self.due:
@@ -62,9 +61,7 @@ class ProgressLine:
         clear_line(self._stream)
         fields, end = list(self._fields), "" if self._live else "\n"
         if self._live:
-            width = (
-                columns(self._stream) - 1
-            )  # some terminals begin a new line after the last column
+            width = columns(self._stream) - 1  # some terminals break a line in the last column
             while len(fields) > 1 and len("  ".join(fields)) > width:
                 fields.pop()
             fields[0] = fields[0][:width]

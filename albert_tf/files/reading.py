@@ -61,12 +61,8 @@ def expand_globs(
     """Return the files that match any of some globs or paths, sorted, without duplicates.
 
     Names may contain what has a meaning in patterns: a file of exactly the given name is that file,
-    and so is one whose name was taken for a list because of its commas.
-
-    Args:
-        patterns: Globs and paths.
-        argument: The caller's name of `patterns`.
-        skipped_endings: Endings of files that globs pass over.
+    and so is one whose name was taken for a list because of its commas. Globs pass over files with
+    `skipped_endings`; errors call the patterns `argument`.
 
     Raises:
         InputError: If a pattern matches no file, or something that can be read only once.

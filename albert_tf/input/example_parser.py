@@ -31,13 +31,7 @@ _MALFORMED, _WRONG_LENGTH, _WRONG_VALUE = 1, 2, 3
 
 
 class WrongLengthError(InputError):
-    """An example lacks a feature, or has another number of values.
-
-    Attributes:
-        feature: name of the feature.
-        length: number of its values.
-        expected: number of values that it should have.
-    """
+    """An example lacks a feature, or `length` of its values differs from `expected`."""
 
     def __init__(self, example: str, feature: str, length: int, expected: int):
         super().__init__(

@@ -26,9 +26,7 @@ class Features:
         ids: int32 `[tokens]`, the token ids of all sequences.
         segments: int8 `[tokens]`, their segment ids.
         lengths: int32 `[sequences]`, lengths of the sequences.
-        pad_id: as given.
-        choices: as given.
-        arrays: as given.
+        pad_id, choices, arrays: as given.
         tokens_cut: int32 `[examples]`, as given; zeros by default.
         first_windows: int64 `[texts]`, as given; by default all examples.
     """
@@ -78,11 +76,7 @@ class Features:
         return int((self.windows_per_text > 1).sum())
 
     def padded(self, length: int, examples: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Pad sequences to one length.
-
-        Args:
-            length: length in tokens; no sequence may be longer.
-            examples: numbers of the examples, `[examples]`; None for all.
+        """Pad the sequences of examples with some numbers, by default all, to one length.
 
         Returns:
             `input_ids`, `input_mask` and `segment_ids`, int32 `[examples, length]` or

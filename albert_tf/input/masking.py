@@ -87,8 +87,8 @@ class MaskedBatch(NamedTuple):
 
     Attributes:
         input_ids: int32 `[batch, seq]`, with masked tokens replaced.
-        positions: int32 `[batch, max_predictions]`, ascending, padded with 0.
-        ids: int32 `[batch, max_predictions]`, the original ids at these positions, padded with 0.
+        positions, ids: int32 `[batch, max_predictions]`, ascending positions and the original ids
+            there, padded with 0.
         weights: float32 `[batch, max_predictions]`, 1 for a prediction and 0 for padding.
         drawn_lengths: int64 `[ngram]`, number of spans of 1, 2, ... words that were drawn. The last
             span of an example may have been shortened or omitted to stay within the budget.

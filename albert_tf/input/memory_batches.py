@@ -155,14 +155,8 @@ class TrainingOrder:
     """The examples of each training batch, as a function of these arguments alone.
 
     Examples come in epochs without gaps between them, each with every example once in its own
-    order. Batches within an epoch are sorted by length within windows, and then shuffled; a batch
-    that spans two epochs is left as it is.
-
-    Args:
-        lengths: of the examples, `[examples]`.
-        batch_size: examples in a batch.
-        seed: of the orders.
-        window: number of batches that are sorted together; 1 to sort none.
+    order. Batches within an epoch are sorted by length within windows of so many batches, and then
+    shuffled; a batch that spans two epochs is left as it is.
     """
 
     def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, window: int = WINDOW):

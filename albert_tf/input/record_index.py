@@ -90,11 +90,7 @@ class RecordIndex(NamedTuple):
 
     @classmethod
     def create(cls, paths: Sequence[str], indexes: Sequence[FileIndex] | None = None):
-        """Return the index of some files.
-
-        Args:
-            paths: TFRecord files.
-            indexes: of these files; None to find them (see `find_indexes`).
+        """Return the index of some TFRecord files, with the given `indexes` or those found.
 
         Raises:
             InputError: If a file is truncated or not a TFRecord file, or there is no example at

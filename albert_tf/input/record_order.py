@@ -55,12 +55,7 @@ def lane_rows(batch_size: int) -> int:
 class RecordOrder:
     """The records of each training batch, as a function of these arguments alone.
 
-    Args:
-        index: of the files; with an example at least.
-        batch_size: examples in a global batch.
-        seed: of the order.
-        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
-        shard: the pipeline whose rows to order.
+    Other arguments are attributes of `RecordStream`; `shard` is the pipeline whose rows to order.
 
     Attributes:
         batches: number of batches in a window.

@@ -60,11 +60,9 @@ class UnknownCharacters:
 
 
 def texts_at(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the indices of the texts that some tokens belong to, int64 `[texts]`, ascending.
+    """Return the texts that some tokens belong to, int64 `[texts]`, ascending.
 
-    Args:
-        positions: of the tokens in the ids of all texts, ascending.
-        lengths: number of ids per text, as `Tokenizer.encode_flat` returns them.
+    `positions` are those in the ids that `Tokenizer.encode_flat` returns, with `lengths`.
     """
     return np.unique(np.searchsorted(np.cumsum(lengths), positions, side="right"))
 

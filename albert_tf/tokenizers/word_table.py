@@ -46,7 +46,7 @@ class WordTable:
     """The ids of words that texts are cut into, in bounded memory.
 
     Args:
-        cuts: where texts are cut.
+        cuts: where.
         encode_words: returns the ids of each of a list of words. A word begins with a space if one
             precedes it in the text, or if the text begins with it. None: the ids depend on the
             rest of the text.
