@@ -98,16 +98,11 @@ def preprocess(text: str, normalization: Normalization) -> str:
     """
     text = " ".join(text.split())
     if not text.isascii():
-        text = accents_normalized(text, normalization)
+        if not normalization.keep_accents:
+            text = without_accents(text)
+        elif normalization.unicode_form:
+            text = unicodedata.normalize(normalization.unicode_form, text)
     return text.lower() if normalization.do_lower_case else text
-
-
-def accents_normalized(text: str, normalization: Normalization) -> str:
-    """Remove accents, or compose them if the vocabulary records it."""
-    if not normalization.keep_accents:
-        return without_accents(text)
-    form = normalization.unicode_form
-    return unicodedata.normalize(form, text) if form else text
 
 
 def without_accents(text: str) -> str:

@@ -133,7 +133,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         text = WordPiece(prefix=CONTINUES).decode(tokens)
         if not self.normalization.tokenize_chinese_chars:
             return text
-        return _space_in_ideographs().sub("", text)
+        return re.sub(f"(?<=[{IDEOGRAPHS}]) (?=[{IDEOGRAPHS}])", "", text)
 
     def _encode(self, text: str) -> Iterable[int]:
         found = words(text, self.normalization)
@@ -295,8 +295,3 @@ def _characters_of_category() -> dict[str, list[int]]:
 def _words_pattern(alone: str, length: str) -> re.Pattern:
     """Return a pattern for one of the characters `alone`, or a run of others but white space."""
     return re.compile(rf"[{alone}]|[^\s{alone}]{length}")
-
-
-@functools.cache
-def _space_in_ideographs() -> re.Pattern:
-    return re.compile(f"(?<=[{IDEOGRAPHS}]) (?=[{IDEOGRAPHS}])")
