@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import numpy as np
+
+from albert_tf.tokenizers.words import character_ranges
 
 _WORD = re.compile(r"\S+")
 
@@ -74,29 +75,22 @@ def composed(text: str, spans: np.ndarray, form: Literal["NFC", "NFKC"]) -> tupl
     if form == "NFKC":
         spans = expanded_spans(text, spans, compatible)
         text = "".join(map(compatible, text))
-    composed = unicodedata.normalize("NFC", text)
-    if composed == text:
+    if unicodedata.is_normalized("NFC", text):
         return text, spans
-    # Composing changes neither the number of these sequences nor their order.
-    old, new = _sequences(text), _sequences(composed)
-    first, after = np.searchsorted(old, new), np.searchsorted(old, new, side="right")
-    same = np.minimum(first + np.arange(len(new)) - np.searchsorted(new, new), len(text) - 1)
-    differs = np.array([*text])[same] != np.array([*composed])
-    differs |= after - first != np.bincount(new)[new]
-    differs = np.bincount(new, differs)[new] > 0
-    first, last = np.where(differs, first, same), np.where(differs, after - 1, same)
-    return composed, np.stack([spans[first, 0], spans[last, 1]], axis=1)
+    parts, found = [], []
+    for sequence in _sequences().finditer(text):
+        first, after = sequence.span()
+        new = unicodedata.normalize("NFC", sequence[0])
+        whole = [[spans[first, 0], spans[after - 1, 1]]]
+        found.append(spans[first:after] if new == sequence[0] else np.repeat(whole, len(new), 0))
+        parts.append(new)
+    return "".join(parts), np.concatenate(found)
 
 
-def _sequences(text: str) -> np.ndarray:
-    """Return numbers each character and the marks after it; white space is on its own."""
-    marks = composing_marks()
-    return np.cumsum(
-        [
-            character not in marks or before.isspace()
-            for before, character in itertools.pairwise(f" {text}")
-        ]
-    )
+@functools.cache
+def _sequences() -> re.Pattern[str]:
+    """Return a pattern of a character and the marks after it; white space is on its own."""
+    return re.compile(rf"\s|\S[{character_ranges(map(ord, composing_marks()))}]*")
 
 
 @functools.cache
@@ -133,22 +127,22 @@ def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
     return np.stack([spans[first, 0], spans[last, 1]], axis=1)
 
 
-class PieceWalk:
-    """Walks through a normalized text, piece by piece."""
+def piece_spans(text: str, pieces: Iterable[tuple[str, bool]]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of pieces in a normalized text: some characters, or one byte of a character.
 
-    def __init__(self, text: str):
-        self._text, self._position, self._bytes = text, 0, 0
-
-    def next(self, piece: str, is_byte: bool) -> tuple[int, int]:
-        """Return the span of the next piece: some characters, or one byte of a character."""
-        first = self._position
+    `pieces` are these with whether each is a byte.
+    """
+    position = bytes_before = 0
+    for piece, is_byte in pieces:
+        first = position
         if not is_byte:
-            self._position += len(piece)
-            return first, self._position
-        self._bytes += 1
-        if self._bytes == len(self._text[first].encode("utf-8")):
-            self._position, self._bytes = first + 1, 0
-        return first, first + 1
+            position += len(piece)
+            yield first, position
+            continue
+        bytes_before += 1
+        if bytes_before == len(text[first].encode()):
+            position, bytes_before = first + 1, 0
+        yield first, first + 1
 
 
 def visible(

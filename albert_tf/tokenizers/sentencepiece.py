@@ -193,10 +193,10 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
                     spans[number] = own[place, 0], own[end, 1]
         found: list[int] = []
         found_spans: list[tuple[int, int]] = []
-        walk = alignment.PieceWalk(normalized)
-        pieces = processor.encode(processed, out_type=str)
-        for piece, id in zip(pieces, processor.encode(processed), strict=True):
-            first, after = walk.next(piece, processor.is_byte(id))
+        pieces, ids = processor.encode(processed, out_type=str), processor.encode(processed)
+        are_bytes = map(processor.is_byte, ids)
+        walk = alignment.piece_spans(normalized, zip(pieces, are_bytes, strict=True))
+        for piece, id, (first, after) in zip(pieces, ids, walk, strict=True):
             tokens = self._split_at_comma.get(piece) or (piece,)
             found += self.ids_of_split.get(id, [id])
             # From the right, since a piece that is split may lose its mark of a word's start.
