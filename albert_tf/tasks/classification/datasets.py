@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from albert_tf.errors import InputError
-from albert_tf.files import RowReader, ValueText, matches, shown, text_of
+from albert_tf.files import RowReader, ValueText, exists, matches, shown, text_of
 from albert_tf.hub.huggingface import local_folder
 
 
@@ -50,6 +50,7 @@ class TableFile:
         numbered_labels: the labels that the file writes as numbers, in their order; -1 stands for
             an unknown label there.
         read: returns the rows; None to choose by the ending of the file name.
+        needs: name of another published file; this one is read only if that one exists too.
         submission: as in `RowSet`, if it depends on the file.
     """
 
@@ -59,6 +60,7 @@ class TableFile:
     label: str | None = None
     numbered_labels: tuple[str, ...] = ()
     read: RowReader | None = None
+    needs: str | None = None
     submission: str | None = None
 
 
@@ -88,6 +90,8 @@ class RowSet:
         """Return the set with the first of its files that exists in one of the folders."""
         for file in self.files:
             for folder in folders:
+                if file.needs and not exists(os.path.join(folder, file.needs)):
+                    continue
                 if paths := matches(os.path.join(glob.escape(folder), file.path)):
                     return dataclasses.replace(
                         self,
@@ -159,8 +163,10 @@ class ClassificationDataset:
         wanted = {split: self.sets[split] if split in splits else () for split in self.sets}
         needed = [
             [
-                os.path.join(folder, file.path)
+                os.path.join(folder, name)
                 for file in rows.files
+                for name in (file.path, file.needs)
+                if name
                 for folder in (*self.folders, "")
             ]
             for sets in wanted.values()

@@ -8,10 +8,11 @@ this kind is a new row.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.files import Row, RowReader, read_tsv
+from albert_tf.files import Row, RowReader, exists, read_lines, read_tsv
 from albert_tf.logs import counted
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -43,6 +44,7 @@ def _task(
     read: RowReader | None = None,
     folders: tuple[str, ...] = (),
     parts: Mapping[str, tuple[str, str, str]] | None = None,
+    earlier: Mapping[str, tuple[TableFile, ...]] | None = None,
     labels: tuple[str, ...] | None = ("0", "1"),
     hub_labels: tuple[str, ...] | None = None,
     repository: str | None = REPOSITORY,
@@ -59,6 +61,7 @@ def _task(
         folders: of the published files, if they are not called like the task.
         parts: ending of the files of a part of the development and test set -> name, suffix and
             submission of the part, as in `RowSet`.
+        earlier: split -> files of before GLUE, which are read if GLUE's are missing.
         labels: in order; None for numbers.
         hub_labels: in the order of the Hub's numbers, if that differs.
         repository, **fields: as in `ClassificationDataset`.
@@ -72,6 +75,7 @@ def _task(
         numbered = hub_labels or labels or ()
         return (
             TableFile(f"{published}.tsv", columns, **how),
+            *(earlier or {}).get(split, ()),
             TableFile(f"{on_hub}-*.parquet", hub, numbered_labels=numbered),
         )
 
@@ -112,6 +116,21 @@ def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
         )
 
 
+def _mrpc_rows(dev: bool) -> RowReader:
+    """Read those rows of a file that `dev_ids.tsv` names, or the others."""
+
+    def read(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
+        ids = os.path.join(os.path.dirname(path), "dev_ids.tsv")
+        dev_ids = {tuple(line.split("\t")) for line in read_lines(ids)} if exists(ids) else set()
+        for row in read_tsv(path, header):
+            if ((row.values.get("#1 ID"), row.values.get("#2 ID")) in dev_ids) == dev:
+                yield row
+
+    return read
+
+
+_MRPC = Columns("#1 String", "#2 String", "Quality")
+_MRPC_TRAIN, _MRPC_TEST = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
 _NLI = Columns("sentence1", "sentence2", "label", "index")
 _MNLI: dict[str, Any] = {
     "columns": _NLI._replace(label="gold_label"),
@@ -135,8 +154,17 @@ _TASKS = (
     _task("SST-2", Columns("sentence", None, "label", "index")),
     _task(
         "MRPC",
-        Columns("#1 String", "#2 String", "Quality", "index"),
+        _MRPC._replace(id="index"),
         hub=Columns("sentence1", "sentence2"),
+        # Before GLUE, it was a training and a test set.
+        earlier={
+            "train": (TableFile(_MRPC_TRAIN, _MRPC, read=_mrpc_rows(dev=False)),),
+            "eval": (
+                TableFile(_MRPC_TRAIN, _MRPC, read=_mrpc_rows(dev=True), needs="dev_ids.tsv"),
+                TableFile(_MRPC_TEST, _MRPC, read=read_tsv),
+            ),
+            "predict": (TableFile(_MRPC_TEST, _MRPC, read=read_tsv),),
+        },
         metrics=("accuracy", "f1"),
     ),
     _task(

@@ -134,6 +134,35 @@ def test_empty_texts_are_texts_in_glue(tmp_path):
     assert (example.id, example.text, example.text_pair) == ("7", "", "what?")
 
 
+def mrpc_as_published(folder):
+    folder.mkdir()
+    for name, rows in (("train", 6), ("test", 2)):
+        lines = ["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+        for row in range(rows):
+            text, pair = texts(row)
+            lines.append(f"{row % 2}\t{700 + row}\t{800 + row}\t{text}\t{pair}")
+        (folder / f"msr_paraphrase_{name}.txt").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def test_mrpc_as_it_was_published(tmp_path):
+    folder = tmp_path / "MRPC"
+    mrpc_as_published(folder)
+
+    def rows(split):
+        (examples,) = examples_of("MRPC", tmp_path, split)
+        return [(example.text, example.label, example.id) for example in examples]
+
+    every = [(texts(row)[0], str(row % 2), str(row)) for row in range(6)]
+    assert rows("train") == every
+    assert rows("eval") == every[:2]  # no development rows: the published test set
+    assert rows("predict") == [(text, None, id) for text, _, id in every[:2]]
+    (folder / "dev_ids.tsv").write_text("702\t802\n705\t805\n703\t809\n")
+    assert [text for text, _, _ in rows("train")] == [texts(row)[0] for row in (0, 1, 3, 4)]
+    assert [text for text, _, _ in rows("eval")] == [texts(row)[0] for row in (2, 5)]
+    write_task(tmp_path, "MRPC", rows=1)  # GLUE's files come first
+    assert len(rows("train")) == 1
+
+
 def test_the_task_s_own_folder_will_do(tmp_path):
     write_task(tmp_path, "SST-2")
     own = examples_of("SST-2", tmp_path / "SST-2", "train")
@@ -145,7 +174,7 @@ def test_missing_files_are_named(tmp_path):
         GLUE["MRPC"].located(str(tmp_path), SPLITS)
     assert str(error.value) == (
         f"`data_dir`={tmp_path}: contains no {tmp_path}/MRPC/train.tsv or "
-        f"{tmp_path}/mrpc/train-*.parquet"
+        f"{tmp_path}/MRPC/msr_paraphrase_train.txt or {tmp_path}/mrpc/train-*.parquet"
     )
     with pytest.raises(InputError, match="contains no .*diagnostic.tsv"):
         GLUE["AX"].located(str(tmp_path), ("predict",))
