@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from google.protobuf import text_format
 
 from albert_tf.checkpoints.folder import NAME, CheckpointFolder, CheckpointList, step_of
 from albert_tf.errors import (
@@ -63,8 +62,9 @@ class TensorFlowFolder(CheckpointFolder):
             copy_file(file, target + os.path.basename(file).removeprefix(os.path.basename(path)))
 
     def _parse(self, text: str) -> CheckpointList | None:
+        text_format, create_state = _list_format()
         try:
-            state = text_format.Parse(text, _state(), allow_unknown_field=True)
+            state = text_format.Parse(text, create_state(), allow_unknown_field=True)
         except text_format.ParseError:
             return None
         # Only a run lists times; what was listed otherwise is never removed.
@@ -78,7 +78,8 @@ class TensorFlowFolder(CheckpointFolder):
         return CheckpointList(latest, saved, state.last_preserved_timestamp) if latest else None
 
     def _text(self, listed: CheckpointList) -> str:
-        state = _state(
+        text_format, create_state = _list_format()
+        state = create_state(
             model_checkpoint_path=listed.latest,
             all_model_checkpoint_paths=listed.saved or [listed.latest],
             all_model_checkpoint_timestamps=listed.saved.values(),
@@ -148,10 +149,11 @@ def _files_of(path: str) -> list[str]:
     return [*files_in(folder, f"{name}.index"), *files_in(folder, f"{name}.data-*")]
 
 
-def _state(**fields: Any) -> Any:
+def _list_format() -> tuple[Any, Any]:
+    from google.protobuf import text_format
     from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
-    return CheckpointState(**fields)
+    return text_format, CheckpointState
 
 
 def open_checkpoint(path: str) -> tuple[Reader, dict[str, Tensor]]:
