@@ -27,6 +27,10 @@ os.environ.setdefault("GLIBC_TUNABLES", KEPT_MEMORY)
 # CUDA builds of PyTorch load it, and its LLVM and TensorFlow's crash in one process.
 sys.modules["triton"] = None
 
+# nohup lets processes ignore it, and tests send it.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What the original's code and Hugging Face's computed, as arrays.
 GOLDEN = ROOT / "tests" / "golden"

@@ -370,7 +370,6 @@ def test_damaged_input_is_a_warning(inputs, tmp_path, caplog):
         ({"source": ("books:a.txt@0",)}, "`source`=books:a.txt@0: the weight"),
         ({"source": ("books:a.txt@-1",)}, "`source`=books:a.txt@-1: the weight"),
         ({"source": ("books:{}/empty",)}, "`source`: no file matches '.*empty/"),
-        ({"num_processes": -1}, "`num_processes`=-1"),
     ],
 )  # fmt: skip
 def test_invalid_sources_are_reported(options, tmp_path, monkeypatch, changes, message):

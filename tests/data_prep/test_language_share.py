@@ -113,7 +113,6 @@ def test_an_output_that_would_be_empty_says_why(options):
     [
         ({"language": "bo"}, "`language_share`: `language`=bo cannot be identified; .* af, am, "),
         ({"language": "zxx"}, "`language`=zxx cannot be identified"),
-        ({"language_share": 1.5}, "`language_share`=1.5: must be 0 to 1"),
     ],
 )
 def test_invalid_options(options, changes, message):

@@ -12,7 +12,6 @@ import string
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from data_prep import parallel
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
@@ -219,9 +218,3 @@ def test_the_number_of_processes_changes_nothing(options):
     expected = contents(options)
     extract(dataclasses.replace(options, num_processes=2))
     assert contents(options) == expected
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan")])
-def test_invalid_similarities(options, value):
-    with pytest.raises(InputError, match=f"`near_duplicates`={value}: must be 0 to 1"):
-        extract(dataclasses.replace(options, near_duplicates=value))

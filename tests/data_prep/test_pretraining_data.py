@@ -314,13 +314,11 @@ def test_statistics_of_the_original(name, tolerance, shared, tmp_path):
     ("change", "message"),
     [
         ({"max_seq_length": 4}, "`max_seq_length`=4"),
-        ({"ngram": 0}, "`ngram`=0: must be at least 1"),
         ({"max_predictions_per_seq": 65}, "`max_predictions_per_seq`=65"),
         ({"spm_model_file": None}, "`spm_model_file`"),
         ({"output_file": ("a", "a")}, "named twice"),
         ({"num_shards": 2, "output_file": ("a", "b")}, "`num_shards`=2: requires a single name"),
         ({"random_next_sentence": True, "pair_objective": "sop"}, "`random_next_sentence`"),
-        ({"runner": "DirectRunner"}, "`runner`=DirectRunner: must be one of dask"),
         ({"work_dir": "gs://bucket/work"}, "`work_dir`=gs://bucket/work"),
         ({"input_file": ("nothing-*.txt",)}, "`input_file`: no file matches 'nothing-\\*.txt'"),
     ],

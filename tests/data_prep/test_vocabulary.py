@@ -281,7 +281,6 @@ def test_the_sample_depends_on_the_text_alone(corpus, monkeypatch):
     [
         ({"vocab_size": 5}, "`vocab_size`=5: too small"),
         ({"vocab_size": 5, "model_type": "wordpiece"}, "too small; the special .* need 5"),
-        ({"input_sentence_size": -1}, "`input_sentence_size`=-1"),
         ({"input_file": ("none-*.txt",)}, "`input_file`: no file matches"),
     ],
 )

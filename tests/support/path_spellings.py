@@ -1,7 +1,7 @@
-"""Runs every command with one spelling of all its paths after the other, on one engine.
+"""Runs every command with two spellings of all its paths, on one engine; prints a line for each.
 
-python -m tests.support.path_spellings jax FOLDER "" absolute,odd    # prints {spelling: ...} lines
-python -m tests.support.path_spellings jax FOLDER gs://bucket dot,odd
+python -m tests.support.path_spellings tensorflow FOLDER ""
+python -m tests.support.path_spellings jax FOLDER gs://bucket
 """
 
 from __future__ import annotations
@@ -17,27 +17,10 @@ import sys
 from albert_tf import files
 from tests.end_to_end.conftest import call
 
-# How the folder of all files is named, and what follows names of folders. The first is plain, the
-# last needs each rule of `files.normalized`.
-SPELLINGS = {
-    "absolute": ("{here}/work", ""),
-    "relative": ("work", ""),
-    "dot": ("./work", ""),
-    "slash": ("work/", "/"),
-    "parent": ("none/../work", ""),
-    "link": ("link/../work", ""),
-    "home": ("~/work", ""),
-    "spaces": ("my work", ""),
-    "brackets": ("q[lr=3]", ""),
-    "stars": ("w*rk?", ""),
-    "hash": ("a#b", ""),
-    "letters": ("\u00e9\u65e5", ""),
-    "odd": ("./link/..//w [lr=3] *k? a#b \u00e9\u65e5", "/"),
-}
-REMOTE_SPELLINGS = {
-    **{name: SPELLINGS[name] for name in ("relative", "dot", "slash", "parent", "spaces")},
-    **{"letters": SPELLINGS["letters"], "odd": ("none/../w \u00e9\u65e5/.", "/")},
-}
+# How the folder of all files is named in a bucket and on a disk, and what follows names of folders:
+# plain, and so that each rule of `files.normalized` is needed.
+PLAIN = ("work", "work", "")
+ODD = ("none/../w \u00e9\u65e5/.", "./link/..//w [lr=3] *k? a#b \u00e9\u65e5", "/")
 # What does not depend on names and time.
 _COMPARED = re.compile(
     r".*(\.tfrecord|\.sources\.tsv|\.model|\.data-.*|results\.txt|\.safetensors|rows\.jsonl)"
@@ -121,27 +104,25 @@ def tree(folder: str) -> dict[str, str]:
     return found
 
 
-def main(engine: str, folder: str, remote: str, names: str) -> None:
+def main(engine: str, folder: str, remote: str) -> None:
     from albert_tf.engines.registry import select_engine
     from albert_tf.engines.startup import load_keras
 
     select_engine(engine)
     load_keras()
-    os.environ["HOME"] = f"{folder}/home/me"  # which "home" finds below its own folder
-    for name in names.split(","):
-        spelled, end = (REMOTE_SPELLINGS if remote else SPELLINGS)[name]
+    for name, (in_bucket, on_disk, end) in (("plain", PLAIN), ("odd", ODD)):
         here = pathlib.Path(folder, name)
         (here / "real" / "deep").mkdir(parents=True)
         (here / "link").symlink_to("real/deep")
         os.chdir(here)
-        at = f"{remote}/{spelled.format(here=name)}" if remote else spelled.format(here=here)
+        at = f"{remote}/{in_bucket}" if remote else on_disk
         real = files.normalized(at)
         for below in ("", "/books/deep"):
             files.make_folder(f"{real}{below}")
         write_inputs(real)
         with contextlib.redirect_stdout(sys.stderr):
             run_commands(engine, at, end)
-        print(json.dumps({"spelling": name, "tree": tree(real), "here": sorted(os.listdir("."))}))
+        print(json.dumps({"tree": tree(real), "here": sorted(os.listdir("."))}))
 
 
 if __name__ == "__main__":

@@ -267,7 +267,6 @@ def test_nothing_fits(options, made_up):
         ({"micro_batch_sizes": ("3",)}, "`micro_batch_sizes`=3: does not divide the 8 examples"),
         ({"micro_batch_sizes": ("4", "x")}, "`micro_batch_sizes`=x: must be whole numbers"),
         ({"albert_config_file": "no.json"}, "no.json: no such file"),
-        ({"learning_rate": -1.0}, "`learning_rate`=-1.0: must be at least 0"),
     ],
 )
 def test_errors_name_the_flag(options, made_up, changes, message):

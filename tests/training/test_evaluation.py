@@ -90,7 +90,7 @@ def killed(*arguments):
 
 
 def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkeypatch):
-    values = iter([3.0, 2.0, 1.5, 1.0])
+    values = iter([3.0, 2.0, 1.5, 1.0, 0.5])
     done = []
 
     def evaluate():
@@ -132,6 +132,10 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     # Gone back to an older one: what came later is forgotten.
     again().run(10)
     assert rows() == [(10, 1.0)]
+    # Evaluated on examples of another objective.
+    (tmp_path / "evaluations.jsonl").write_text('{"step": 25, "order_loss": 0.1}\n')
+    again().catch_up(25, checkpoint(25))
+    assert kept(tmp_path) == (25, 0.5)
 
 
 @pytest.mark.parametrize(

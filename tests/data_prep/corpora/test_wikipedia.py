@@ -115,7 +115,7 @@ def test_only_articles_are_kept(tmp_path):
 @given(
     length=st.integers(200, 60_000),
     unit=st.integers(50, 30_000),
-    chunk=st.integers(16, 5000),
+    chunk=st.integers(10, 5000),
     form=st.sampled_from(["xml", "one stream", "streams"]),
 )
 def test_every_article_is_read_once_for_any_units(tmp_path_factory, length, unit, chunk, form):
@@ -185,20 +185,6 @@ def test_text_around_damage_is_not_one_page(tmp_path):
     path = tmp_path / "dump.xml.bz2"
     path.write_bytes(first + damaged + last)
     assert titles(path) == TITLES[:3] + TITLES[6:]
-
-
-@pytest.mark.parametrize("chunk", [10, 11, 17, 40, 1000])
-def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(dumps, "_CHUNK_BYTES", chunk)
-    stream = bz2.compress(b"x")
-    places = [0, 50, 50 + len(stream)]
-    content = stream.ljust(50, b"-") + stream * 2
-    (tmp_path / "file").write_bytes(content)
-    with open(tmp_path / "file", "rb") as file:
-        for begin in range(len(content)):
-            for end in range(begin, len(content) + 1):
-                inside = [place for place in places if begin <= place < end]
-                assert dumps._next_stream(file, begin, end) == min(inside, default=None)
 
 
 def test_entities_of_a_dump_are_not_expanded(tmp_path):

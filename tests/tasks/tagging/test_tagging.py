@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import warnings
 
 import numpy as np
 import pyarrow
@@ -75,29 +74,6 @@ def test_scores_are_those_that_seqeval_gave():
             if label
         }
         assert by_type == {label: pytest.approx(row) for label, row in case["types"].items()}
-
-
-sequences = st.lists(
-    st.lists(st.sampled_from(TAGS), min_size=1, max_size=12), min_size=1, max_size=3
-)
-
-
-@random_inputs(30)
-@given(sequences, st.randoms(use_true_random=False))
-def test_scores_are_seqevals(truth, draw):
-    seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
-    predicted = [
-        [tag if draw.random() < 0.6 else draw.choice(TAGS) for tag in tags] for tags in truth
-    ]
-    counts = scores_of(truth, predicted)
-    for tags in (*truth, *predicted):
-        expected = [(label, first, last + 1) for label, first, last in seqeval.get_entities(tags)]
-        assert chunks(tags) == expected
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        *expected, _ = seqeval.precision_recall_fscore_support(truth, predicted, average="micro")
-    actual = [counts[""].precision, counts[""].recall, counts[""].f1]
-    assert actual == pytest.approx(expected, abs=1e-12)
 
 
 def test_schemes_are_recognized_and_invalid_tags_counted():
