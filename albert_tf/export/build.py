@@ -28,7 +28,16 @@ from albert_tf.export.task_export import (
     task_settings,
     write_task,
 )
-from albert_tf.files import copy_file, is_remote, sha256_of, value_of
+from albert_tf.files import (
+    copy_file,
+    is_remote,
+    make_folder,
+    replacing,
+    sha256_of,
+    to_json,
+    value_of,
+    write_text,
+)
 from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
@@ -106,10 +115,11 @@ def export_saved_model(options: ExportOptions) -> None:
         "made_from": made_from,
     }
     with (
-        manifest.writing(options.export_path, content) as folder,
+        replacing(options.export_path) as folder,  # after an error, nothing is left
         tempfile.TemporaryDirectory() as downloads,
         tensorflow_errors_as_os_errors(),
     ):
+        make_folder(folder, "export_path")
         source = _with_local_vocabulary(source, downloads)
         encoder = model.encoder if kind else model
         lines = [_write_encoder(os.path.join(folder, ENCODER), source, encoder, matched)]
@@ -126,6 +136,7 @@ def export_saved_model(options: ExportOptions) -> None:
             lite = os.path.join(folder, tflite.FOLDER)
             lite_files = tflite.write_lite_files(lite, head, model, lite_lengths)
         _write_card(folder, options, source, head, model, tasks, lite_files)
+        write_text(os.path.join(folder, manifest.MANIFEST), to_json(content, indent=2) + "\n")
     for line in lines:
         logger.info("%s/%s", options.export_path, line)
 

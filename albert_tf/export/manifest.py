@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, replacing, to_json, write_text
+from albert_tf.files import exists, read_json
 
 MANIFEST = "export.json"
 
@@ -42,7 +41,7 @@ def is_complete(export_path: str, made_from: dict[str, Any]) -> bool:
 
 
 def check_free(export_path: str) -> None:
-    """Raise InputError if `export_path` exists and be not an export."""
+    """Raise InputError if `export_path` exists and is not an export."""
     if exists(export_path) and not read_manifest(export_path):
         raise InputError(
             f"`export_path`={export_path}: already exists; remove it or choose another folder"
@@ -57,15 +56,3 @@ def read_manifest(path: str) -> dict[str, Any]:
     """
     file = os.path.join(path, MANIFEST)
     return read_json(file, dict[str, Any]) if exists(file) else {}
-
-
-@contextlib.contextmanager
-def writing(export_path: str, manifest: dict[str, Any]) -> Iterator[str]:
-    """Yield a temporary folder, and rename it to `export_path` if the block succeeds.
-
-    After an error nothing is left. `manifest` is the content of `export.json`.
-    """
-    with replacing(export_path) as partial:
-        make_folder(partial, "export_path")
-        yield partial
-        write_text(os.path.join(partial, MANIFEST), to_json(manifest, indent=2) + "\n")
