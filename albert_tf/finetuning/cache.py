@@ -52,38 +52,28 @@ def cached_arrays(
     path = cached_file(folder, sources, settings, name)
     if exists(path):
         try:
-            return _read(path)
+            with open_file(path, "rb") as file:
+                kept = io.BytesIO(file.read())
+            with np.load(kept, allow_pickle=False) as arrays:  # which checks their checksums
+                return {name: arrays[name] for name in arrays.files}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             logger.warning("%s is damaged and will be replaced: %s", path, error)
     make_folder(folder, "cached_dir")
-    arrays = make()
+    made = make()
     content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]
+    np.savez(content, **made)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
-    return arrays
+    return made
 
 
 def cached_file(
     folder: str, sources: Sequence[str | bytes], settings: Mapping[str, Any], name: str
 ) -> str:
     """Return the path of the copy of `cached_arrays`, which may not exist."""
-    return f"{folder}/{name}-{cache_key(sources, settings)[:32]}.npz"
-
-
-def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> str:
-    """SHA-256, in hexadecimal, of the content of files (or bytes) and of settings."""
     digest = hashlib.sha256(json.dumps([VERSION, settings], sort_keys=True).encode())
     for source in sources:
         if isinstance(source, str):
             digest.update(bytes.fromhex(sha256_of(source)))
         else:
             digest.update(hashlib.sha256(source).digest())
-    return digest.hexdigest()
-
-
-def _read(path: str) -> Arrays:
-    """Return all arrays of a file; reading each checks its checksum."""
-    with open_file(path, "rb") as file:
-        content = io.BytesIO(file.read())
-    with np.load(content, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    return f"{folder}/{name}-{digest.hexdigest()[:32]}.npz"

@@ -94,7 +94,7 @@ def member_options(options: Options) -> list[Options]:
     Raises:
         InputError: If `ensemble` does not name at least two folders with trained models.
     """
-    folders = list(dict.fromkeys(each for name in options.ensemble for each in _folders(name)))
+    folders = list(dict.fromkeys(each for name in options.ensemble for each in _trained(name)))
     if len(folders) < 2:
         raise InputError(
             f"`ensemble`={','.join(options.ensemble)}: an ensemble needs at least two models, "
@@ -103,14 +103,14 @@ def member_options(options: Options) -> list[Options]:
     return [dataclasses.replace(options, ensemble=(), output_dir=folder) for folder in folders]
 
 
-def _folders(name: str) -> list[str]:
+def _trained(name: str) -> list[str]:
+    """Return the folder of that name, or those that a glob matches."""
     if is_trained(name):
         return [name]
-    if not glob.has_magic(name):
-        raise InputError(f"`ensemble`={name}: no folder with a trained model")
     # Next to several runs, `best` is a copy of one of them.
     found = [path for path in matches(name) if os.path.basename(path) != BEST_FOLDER]
-    folders = [path for path in found if is_trained(path)]
+    folders = [path for path in found if is_trained(path)] if glob.has_magic(name) else []
     if not folders:
-        raise InputError(f"`ensemble`={name}: no folder with a trained model matches")
+        verb = " matches" if glob.has_magic(name) else ""
+        raise InputError(f"`ensemble`={name}: no folder with a trained model{verb}")
     return folders

@@ -251,9 +251,13 @@ class FineTuningOptions(TrainingOptions):
             self._check_ensemble()
         variants = self.variants()
         if len(variants) > 1 and not self.do_eval:
-            raise InputError(
-                f"{self._several_runs()}: needs `do_eval`, whose results compare the runs"
-            )
+            asked = {
+                "learning_rates": self.learning_rates,
+                "train_batch_sizes": self.train_batch_sizes,
+            }
+            given = [f"`{name}`={','.join(values)}" for name, values in asked.items() if values]
+            several = given[0] if given else f"`seeds`={self.seeds}"
+            raise InputError(f"{several}: needs `do_eval`, whose results compare the runs")
         for variant in variants:
             check_limits(variant)
 
@@ -278,12 +282,6 @@ class FineTuningOptions(TrainingOptions):
                 "only reads"
             )
 
-    def _several_runs(self) -> str:
-        for name in ("learning_rates", "train_batch_sizes"):
-            if values := getattr(self, name):
-                return f"`{name}`={','.join(values)}"
-        return f"`seeds`={self.seeds}"
-
     def variants(self) -> list[FineTuningOptions]:
         """Return the options of each run that these ask for; several runs get folders of their own.
 
@@ -302,25 +300,15 @@ class FineTuningOptions(TrainingOptions):
         seeds = range(self.random_seed, self.random_seed + self.seeds)
         runs = []
         for rate, size, seed in itertools.product(rates, sizes, seeds):
-            varied = (
-                ("learning_rate", rate, len(rates)),
-                ("train_batch_size", size, len(sizes)),
-                ("seed", seed, self.seeds),
-            )
-            names = [f"{name}-{value:g}" for name, value, count in varied[:1] if count > 1]
-            names += [f"{name}-{value}" for name, value, count in varied[1:] if count > 1]
-            runs.append(
-                dataclasses.replace(
-                    self,
-                    output_dir="/".join([self.output_dir, *(["_".join(names)] if names else [])]),
-                    learning_rate=rate,
-                    train_batch_size=size,
-                    random_seed=seed,
-                    seeds=1,
-                    learning_rates=(),
-                    train_batch_sizes=(),
-                )
-            )
+            names = [f"learning_rate-{rate:g}"] if len(rates) > 1 else []
+            names += [f"train_batch_size-{size}"] if len(sizes) > 1 else []
+            names += [f"seed-{seed}"] if self.seeds > 1 else []
+            folder = f"{self.output_dir}/{'_'.join(names)}" if names else self.output_dir
+            changes: dict[str, Any] = {
+                **{"learning_rate": rate, "train_batch_size": size, "random_seed": seed},
+                **{"learning_rates": (), "train_batch_sizes": (), "seeds": 1},
+            }
+            runs.append(dataclasses.replace(self, output_dir=folder, **changes))
         return runs
 
     def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_bytes
 from albert_tf.finetuning.early_checks import check_early, evaluates_weights, member_options
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
-from albert_tf.finetuning.run_comparison import data_key
 from albert_tf.finetuning.runs import (
     Run,
     check_alike,
@@ -29,7 +28,7 @@ from albert_tf.finetuning.runs import (
     evaluate_ensemble,
     run_variants,
 )
-from albert_tf.finetuning.single_run import RunContext
+from albert_tf.finetuning.single_run import FineTuningRun, RunContext
 from albert_tf.finetuning.sources import (
     adjacent_files,
     convert_weights,
@@ -37,7 +36,7 @@ from albert_tf.finetuning.sources import (
     find_tokenizer,
     with_hub_module,
 )
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, data_key
 from albert_tf.finetuning.teacher import Teacher
 from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
@@ -99,14 +98,13 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
     answers_input = options.streams and options.predict_output == STANDARD_STREAM
     with contextlib.redirect_stdout(sys.stderr) if answers_input else contextlib.nullcontext():
         options, context = open_context(options, create_task)
-        engine = context.engine
-        variants = [variant.resolved(context.epoch_size) for variant in options.variants()]
-        for variant in variants:
-            variant.check_steps()
-            micro_batches(variant, engine)
+        runs = [(each.resolved(context.epoch_size), context) for each in options.variants()]
+        for each, _ in runs:
+            each.check_steps()
+            micro_batches(each, context.engine)
         train = context.of_split("train")
         folds = context.task.folds(train[0].examples) if train else ()
-        if engine.workers.count > 1 and (len(variants) > 1 or folds or options.streams):
+        if context.engine.workers.count > 1 and (len(runs) > 1 or folds or options.streams):
             raise InputError(
                 "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
                 "single machine"
@@ -114,22 +112,21 @@ def fine_tune_checked(options: FineTuningOptions, create_task: CreateTask) -> No
         teacher = None
         if isinstance(options, TaughtOptions) and options.taught:
             teacher = Teacher(options, context)
-        with training_folder(options, engine):
+        with training_folder(options, context.engine):
             if teacher:
                 context = teacher.teach()
+                runs = [(each, context) for each, _ in runs]
             if folds:
                 cross_validate(options, context, folds)
-                return
-            if len(variants) > 1:
-                run = run_variants(options, [Run(each, context) for each in variants])
+            elif len(runs) > 1:
+                run_variants(options, runs).finish(options)
             else:
-                run = Run(variants[0], context).start()
-            run.finish(options)
+                FineTuningRun(*runs[0]).start().finish(options)
 
 
 def open_context(
     options: FineTuningOptions, create_task: CreateTask, engine: Engine | None = None
-) -> tuple[FineTuningOptions, RunContext]:
+) -> Run:
     """Read all that a run needs, and fetch what is not here; write nothing.
 
     Args:
@@ -208,17 +205,16 @@ def read_sets(task: FineTuningTask) -> list[ExampleSet]:
         for name, examples in by_name.items()
     ]
     for each in sets:
-        truncated, length = each.features.tokens_cut, task.options.max_seq_length
-        note = ""
-        if count := int((truncated > 0).sum()):
+        features, length, note = each.features, task.options.max_seq_length, ""
+        if count := int((features.tokens_cut > 0).sum()):
             note = (
-                f"; {count:,} ({count / len(each.features):.1%}) truncated to {length} tokens "
-                f"({counted(truncated.sum(), 'token')} dropped)"
+                f"; {count:,} ({count / len(features):.1%}) truncated to {length} tokens "
+                f"({counted(features.tokens_cut.sum(), 'token')} dropped)"
             )
-        elif count := each.features.texts_split:
+        elif count := features.texts_split:
             note = (
                 f"; {count:,} ({count / len(each.examples):.1%}) longer than {length} tokens, so "
-                f"that there are {counted(len(each.features), 'window')}"
+                f"that there are {counted(len(features), 'window')}"
             )
         title = f"{each.split} {each.name}".strip()
         logger.info("%s: %s%s", title, counted(len(each.examples), "example"), note)
@@ -235,11 +231,9 @@ def _unknown_tokens(task: FineTuningTask, examples: ExampleSet) -> str:
     if not unknown or unknown < NOTABLE_SHARE * tokens:
         return ""
     texts = list(itertools.islice(task.texts(examples.examples), _MOST_TEXTS))
-    characters = UnknownCharacters(tokenizer)
-    sample = texts[:_MOST_MEASURED]
-    _, lost = characters.in_unknown_tokens(sample)
-    share = lost / max(sum(map(len, sample)), 1)
-    return describe_unknown(unknown, tokens, characters.count(texts), share)
+    characters, sample = UnknownCharacters(tokenizer), texts[:_MOST_MEASURED]
+    lost = characters.in_unknown_tokens(sample)[1] / max(sum(map(len, sample)), 1)
+    return describe_unknown(unknown, tokens, characters.count(texts), lost)
 
 
 def _open_members(options: FineTuningOptions, create_task: CreateTask) -> list[Run]:
@@ -251,10 +245,9 @@ def _open_members(options: FineTuningOptions, create_task: CreateTask) -> list[R
     members: list[Run] = []
     for member in member_options(options):
         logger.info("model %d: %s", len(members) + 1, member.output_dir)
-        engine = members[0].context.engine if members else None
+        engine = members[0][1].engine if members else None
         with arguments_renamed(output_dir="ensemble"):
-            member = with_trained_settings(member)
-            members.append(Run(*open_context(member, create_task, engine)))
+            members.append(open_context(with_trained_settings(member), create_task, engine))
         check_alike(members[0], members[-1])
     return members
 

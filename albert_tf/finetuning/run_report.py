@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.files import exists, read_json, read_text, write_text
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_json, read_lines, read_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
-from albert_tf.finetuning.report_results import (
-    ResultRow,
-    baselines,
-    is_score,
-    read_results,
-    result_rows,
-    results_section,
-)
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
 from albert_tf.interop.file_names import BEST_FOLDER, RESULTS_FILE
-from albert_tf.report.charts import Line, chart, smooth
-from albert_tf.report.intervals import Interval
-from albert_tf.report.page import Page, render
-from albert_tf.report.sections import Section, Table
+from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
+from albert_tf.report.intervals import Interval, number_text
+from albert_tf.report.page import REPORT_FILE, Headline, Page, write_page
+from albert_tf.report.sections import Section, table, table_of
 from albert_tf.training.command_line import command_line, versions
-from albert_tf.training.evaluation import EVALUATIONS_FILE
-from albert_tf.training.rows import METRICS_FILE, Row, readable_rows
+from albert_tf.training.evaluation import EVALUATIONS_FILE, is_better
+from albert_tf.training.rows import METRICS_FILE, readable_rows
 
-_COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
-
-REPORT_FILE = "report.html"
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
 
+_COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
+# Words in names of results that are no scores, which are shown in percent.
+_NOT_SCORES = frozenset({"loss", "mse", "total", "step", "thresh", "threshold", "models"})
 
-logger = logging.getLogger(__name__)
+
+@dataclasses.dataclass(frozen=True)
+class _Comparison:
+    """What is shown of `seeds.json`."""
+
+    best: str = ""
+    settings: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    runs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+class ResultRow(NamedTuple):
+    """A row of the results.
+
+    Attributes:
+        name: in `eval_results.txt`.
+        value, interval: as text; "" for no interval.
+        method: of the interval.
+        baseline: its answer and its value, as text; "" for none.
+        warning: how the result compares with the baseline, if it is not clearly better.
+    """
+
+    name: str
+    value: str
+    interval: str = ""
+    method: str = ""
+    baseline: str = ""
+    warning: str = ""
+
+    def headline(self) -> Headline:
+        """Return the result in large type."""
+        interval = f"95% interval {self.interval} ({self.method})" if self.interval else ""
+        baseline = f"baseline {self.baseline}" if self.baseline else ""
+        notes = [note for note in (interval, baseline) if note]
+        name = self.name.removeprefix("eval_").replace("_", " ").replace("f1", "F1")
+        name = name.replace("mrr", "MRR")
+        return Headline(name[0].upper() + name[1:], self.value, notes, self.warning)
 
 
 def write_report(
@@ -64,55 +91,48 @@ def write_report(
         The results by name.
     """
     folder = options.output_dir
-    evaluated = any(examples.split == "eval" for examples, _ in reported)
-    sections = [
-        section
-        for examples, outputs in reported
-        for section in _named(task.report_sections(examples, outputs), examples.name)
-    ]
-    intervals: dict[str, Interval] = {}
-    for section in sections:
-        intervals |= section.intervals
-    rows: dict[str, ResultRow] = {}
-    if evaluated:
-        rows = result_rows(folder, intervals, baselines(task, reported), task.percent)
-    names = [name for name in task.metric_names if name in rows and is_score(name)]
+    evaluated = [each for each in reported if each[0].split == "eval"]
+    warnings, sections = [], []
+    for examples, outputs in reported:
+        of = f": {examples.name}" if examples.name else ""
+        if examples.split == "eval" and (reason := task.collapse(examples, outputs)):
+            text = f"{reason[0].upper()}{reason[1:]}. {_COLLAPSED}"
+            warnings.append(Section(f"Warning: this run has collapsed{of}", text))
+        own = task.report_sections(examples, outputs)
+        sections += [section._replace(title=f"{section.title}{of}") for section in own]
+    rows = _result_rows(folder, task, sections, evaluated) if evaluated else {}
+    names = [name for name in task.metric_names if name in rows and _is_score(name)]
     names = names[: 3 if len(names) <= 4 else 2]  # those of many are of groups
-    best = _comparison(folder).best
-    curves = f"{folder}/{best}" if best else folder
-    learned = _learning(curves, names or [task.metric], task.percent)
+    curves, compared = _runs(folder)
     page = Page(
-        title=_title(options, task, reported),
+        title=_title(options, task, reported[0][0]),
         subtitle=folder,
         headlines=[rows[name].headline() for name in names],
         sections=[
-            *_warnings(task, reported),
-            *([results_section(rows)] if rows else []),
+            *warnings,
+            *([_results_section(rows)] if rows else []),
             *sections,
             *runs,
-            *_runs(folder),
-            *(learned if options.do_train or evaluated else []),
+            *compared,
+            *(
+                _learning(curves, names or [task.metric], task.percent)
+                if options.do_train or evaluated
+                else []
+            ),
             _data(options, sets),
         ],
         command=command_line(options),
         versions=versions(),
     )
-    path = f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}"
-    write_text(path, render(page))
-    logger.info("report in %s", path)
+    write_page(f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}", page)
     return rows
 
 
-def _title(
-    options: FineTuningOptions,
-    task: FineTuningTask,
-    reported: Sequence[tuple[ExampleSet, Outputs]],
-) -> str:
-    first = reported[0][0]
+def _title(options: FineTuningOptions, task: FineTuningTask, first: ExampleSet) -> str:
     data = getattr(options, "predict_file", None) or getattr(options, "data_dir", None) or ""
-    name = os.path.basename(data.rstrip("/"))
+    name, kind = os.path.basename(data.rstrip("/")), f"{task.title}, predictions"
     if first.split == "eval":
-        name = task.data_name(first)
+        name, kind = task.data_name(first), task.title
     weights = options.init_checkpoint and pinned_name(options.init_checkpoint)
     model = (options.albert_hub_module_handle or weights or "").rstrip("/")
     if os.path.basename(model).startswith("model.ckpt"):
@@ -124,145 +144,138 @@ def _title(
     elif not model and exists(config_file):
         config = AlbertConfig.from_json_file(config_file)
         model = f"{config.num_hidden_layers} layers of {config.hidden_size}"
-    kind = task.title if first.split == "eval" else f"{task.title}, predictions"
     return f"{kind}: {', '.join(filter(None, (name, model)))}"
 
 
-def _named(sections: Sequence[Section], name: str) -> list[Section]:
-    """Add the name of a set, if it has one, to the titles of its sections."""
-    if not name:
-        return list(sections)
-    return [section._replace(title=f"{section.title}: {name}") for section in sections]
+def read_results(folder: str) -> dict[str, float]:
+    """Return the results of `eval_results.txt` by name.
+
+    Raises:
+        InputError: If the file is missing or damaged.
+    """
+    path = f"{folder}/{RESULTS_FILE}"
+    results = {}
+    for line in read_lines(path):
+        name, _, value = line.partition(" = ")
+        try:
+            results[name] = float(value)
+        except ValueError as e:
+            raise InputError(f"{path}: {line[:60]!r} is not NAME = VALUE") from e
+    return results
 
 
-@dataclasses.dataclass(frozen=True)
-class _Comparison:
-    """What is shown of `seeds.json`."""
+def _result_rows(
+    folder: str,
+    task: FineTuningTask,
+    sections: Sequence[Section],
+    evaluated: Sequence[tuple[ExampleSet, Outputs]],
+) -> dict[str, ResultRow]:
+    """Return what a report shows of `eval_results.txt`, by name; scores are in percent."""
+    intervals = {name: each for section in sections for name, each in section.intervals.items()}
+    baselines = {
+        name: (found.answer, float(f"{score:.8g}"))  # as the results are written
+        for examples, _ in evaluated
+        if (found := task.baseline(examples))
+        for name, score in found.results.items()
+        if _is_score(name) or "mse" in name.lower().split("_")
+    }
+    rows = {}
+    for name, value in read_results(folder).items():
+        # A score that a task of one's own has on another scale stays as it is.
+        percent = _is_score(name) and (task.percent or abs(value) <= 1)
+        scale = 100 if percent and not task.percent else 1
+        interval, method = None, ""
+        if name in intervals:
+            low, high, method = intervals[name]
+            interval = Interval(scale * low, scale * high, method)
+        shown, between = number_text(scale * value, interval, percent)
+        baseline = warning = ""
+        if name in baselines:
+            answer, score = baselines[name]
+            baseline = f"{number_text(scale * score, interval, percent)[0]} ({answer})"
+            if not is_better(name, value, score):
+                warning = "Not better than the baseline"
+            elif interval and interval.low <= scale * score:
+                warning = "The interval includes the baseline"
+        rows[name] = ResultRow(name, shown, between, method if between else "", baseline, warning)
+    return rows
 
-    best: str = ""
-    settings: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    runs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+def _is_score(name: str) -> bool:
+    return _NOT_SCORES.isdisjoint(name.lower().split("_"))
 
 
-def _comparison(folder: str) -> _Comparison:
-    """Return the comparison of the runs of a folder; empty if there is none."""
+def _results_section(results: Mapping[str, ResultRow]) -> Section:
+    columns = {"name": "", "value": ">", "95% interval": ">", "interval by": "", "baseline": ""}
+    text = "Baselines use no model." if any(each.baseline for each in results.values()) else ""
+    rows = [
+        (*each[:4], ". ".join(filter(None, (each.baseline, each.warning))))
+        for each in results.values()
+    ]
+    return Section("Results", text, tables=[table(columns, rows)])
+
+
+def _runs(folder: str) -> tuple[str, list[Section]]:
+    """Return the folder of the best of several runs, or of the only one, and their comparison."""
     path = f"{folder}/{SEEDS_FILE}"
-    return read_json(path, _Comparison) if exists(path) else _Comparison()
+    if not exists(path):
+        return folder, []
+    found = read_json(path, _Comparison)
+    tables = {"Over the seeds of each setting": found.settings, "All runs": found.runs}
+    shown = [table_of(each, 6, title) for title, each in tables.items() if each]
+    section = Section("Runs", f"Best run: {found.best}.", tables=shown)
+    return f"{folder}/{found.best}" if found.best else folder, [section] if shown else []
 
 
-def _runs(folder: str) -> list[Section]:
-    """Return the comparison of several runs, if there is one."""
-    comparison = _comparison(folder)
-    of_settings = (comparison.settings, "Over the seeds of each setting")
-    tables = [table_of(*each) for each in (of_settings, (comparison.runs, "All runs")) if each[0]]
-    return [Section("Runs", f"Best run: {comparison.best}.", tables=tables)] if tables else []
-
-
-def table_of(rows: Sequence[dict[str, Any]], title: str = "", digits: int = 6) -> Table:
-    """Return a table of rows with the same keys, the headings."""
-
-    def cell(value: Any) -> str:
-        if isinstance(value, float):
-            return f"{value:.{digits}g}"
-        return "" if value is None else str(value)
-
-    numbers = (n for n, value in enumerate(rows[0].values()) if isinstance(value, (int, float)))
-    cells = [[*map(cell, row.values())] for row in rows]
-    return Table(list(rows[0]), cells, frozenset(numbers), title)
-
-
-def _learning(folder: str, metrics: Sequence[str], in_percent: bool = False) -> list[Section]:
-    def line(name: str, rows: list[Row], quantity: str, scale: float = 1) -> list[Line]:
-        points = [(row["step"], row[quantity] / scale) for row in rows if quantity in row]
-        if not points:
-            return []
-        steps, values = zip(*points, strict=True)
-        return [Line(name, steps, values)]
-
-    def smoothed(name: str, quantity: str) -> list[Line]:
-        return [each._replace(y=smooth(each.y)) for each in line(name, training, quantity)]
-
+def _learning(folder: str, metrics: Sequence[str], in_percent: bool) -> list[Section]:
     training = readable_rows(f"{folder}/{METRICS_FILE}")
     evaluations = readable_rows(f"{folder}/{EVALUATIONS_FILE}")
-    names = {name for row in training for name in row}
-    shares = sorted(name for name in names if name.endswith("_accuracy"))
+    best, step, text = "", None, SMOOTHED
+    last = training[-1]["step"] if training else 0
+    results = f"{folder}/{RESULTS_FILE}"
+    if last and exists(results) and (step := read_results(folder).get("global_step")):
+        copy = f"{folder}/{BEST_FOLDER}/{RESULTS_FILE}"  # of the results of the best checkpoint
+        if exists(copy) and read_text(copy) == read_text(results):
+            best = ", the best one"
+        text += f" The dotted line is the checkpoint: step {step:,.0f} of {last:,}{best}."
+    shares = sorted({each for row in training for each in row if each.endswith("_accuracy")})
     scale = 100 if in_percent else 1
     percent = all(
-        is_score(name) and each.y and max(map(abs, each.y)) <= 1
+        _is_score(name) and abs(row[name]) <= scale
         for name in metrics
-        for each in line(name, evaluations, name, scale)
+        for row in evaluations
+        if name in row
     )
-    curves = {
-        "Loss": [*smoothed("training", "loss"), *line("evaluation", evaluations, "eval_loss")],
-        "Training accuracy": [each for name in shares for each in smoothed(name, name)],
-        "Evaluation": [e for n in metrics for e in line(n, evaluations, n, scale * percent or 1)],
-        "Learning rate": line("learning rate", training, "learning_rate"),
-    }
-    in_shares = {"Training accuracy"} | ({"Evaluation"} if percent else set())
-    step, text = None, "Curves of training are moving averages over the logged steps."
-    last = training[-1]["step"] if training else 0
-    if last and (step := _step(folder)):
-        best = ", the best one" if _is_best(folder) else ""
-        text += f" The dotted line is the checkpoint: step {step:,} of {last:,}{best}."
+    losses = [Curve("training", training, "loss", smoothed=True)]
+    losses.append(Curve("evaluation", evaluations, "eval_loss"))
+    accuracies = [Curve(name, training, name, smoothed=True) for name in shares]
+    scores = [Curve(n, evaluations, n, scale=scale if percent else 1) for n in metrics]
+    rate = [Curve("learning rate", training, "learning_rate")]
     charts = [
-        chart(title, lines, percent=title in in_shares, chosen=step)
-        for title, lines in curves.items()
-        if lines
+        *draw_curves("Loss", losses, chosen=step),
+        *draw_curves("Training accuracy", accuracies, percent=True, chosen=step),
+        *draw_curves("Evaluation", scores, percent=percent, chosen=step),
+        *draw_curves("Learning rate", rate, chosen=step),
     ]
     return [Section("Training curves", text, charts=charts)] if charts else []
 
 
-def _step(folder: str) -> int | None:
-    if not exists(f"{folder}/{RESULTS_FILE}"):
-        return None
-    value = read_results(folder).get("global_step")
-    return None if value is None else int(value)
-
-
-def _is_best(folder: str) -> bool:
-    """Return whether the evaluated checkpoint is the best one, which has a copy of the results."""
-    best = f"{folder}/{BEST_FOLDER}/{RESULTS_FILE}"
-    return exists(best) and read_text(best) == read_text(f"{folder}/{RESULTS_FILE}")
-
-
 def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
     rows = []
-    for examples in sets:
-        features = examples.features
+    for each in sets:
+        count, features = len(each.examples), each.features
         lengths, dropped = features.example_lengths, features.tokens_cut
         longer = int((dropped > 0).sum()) + features.texts_split
-        share = f" ({longer / len(examples.examples):.1%})" if longer else ""
-        rows.append(
-            (
-                examples.split,
-                examples.name,
-                f"{len(examples.examples):,}",
-                f"{longer:,}{share}",
-                f"{len(features):,}",
-                f"{dropped.sum():,}",
-                f"{np.median(lengths):.0f}",
-                f"{lengths.max()}",
-            )
-        )
-    columns = (
-        *("split", "set", "examples", "too long", "sequences", "tokens dropped"),
-        *("median length", "longest"),
-    )
+        share = f" ({longer / count:.1%})" if longer else ""
+        sizes = (count, f"{longer:,}{share}", len(features), dropped.sum())
+        rows.append((each.split, each.name, *sizes, np.median(lengths), lengths.max()))
+    columns = {
+        **{"split": "", "set": "", "examples": ",", "too long": ">", "sequences": ","},
+        **{"tokens dropped": ",", "median length": ".0f", "longest": "d"},
+    }
     text = (
         f"Examples that are too long for --max_seq_length={options.max_seq_length}, or another "
         "limit, are truncated or read in several sequences. Lengths are those of the sequences, in "
         "tokens."
     )
-    return Section("Data", text, tables=[Table(columns, rows, frozenset(range(2, 8)))])
-
-
-def _warnings(
-    task: FineTuningTask, reported: Sequence[tuple[ExampleSet, Outputs]]
-) -> list[Section]:
-    sections = []
-    for examples, outputs in reported:
-        if examples.split == "eval" and (reason := task.collapse(examples, outputs)):
-            text = f"{reason[0].upper()}{reason[1:]}. {_COLLAPSED}"
-            title = "Warning: this run has collapsed"
-            sections += _named([Section(title, text)], examples.name)
-    return sections
+    return Section("Data", text, tables=[table(columns, rows)])

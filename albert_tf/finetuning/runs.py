@@ -4,87 +4,90 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 import keras
 import numpy as np
 
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, write_text
-from albert_tf.finetuning.finetuning_options import ENSEMBLE_FILE, FOLD_ROWS_FILE, FineTuningOptions
-from albert_tf.finetuning.run_comparison import (
-    RunRecord,
-    aligned,
-    best_of,
-    checkpoint_of,
-    compare_runs,
-    data_key,
-    finish,
-    finished_record,
-    to_tsv,
+from albert_tf.files import converted, exists, make_folder, read_json, to_json, write_text
+from albert_tf.finetuning.finetuning_options import (
+    ENSEMBLE_FILE,
+    FOLD_ROWS_FILE,
+    SEEDS_FILE,
+    FineTuningOptions,
 )
-from albert_tf.finetuning.single_run import FineTuningRun, RunContext, Scored
-from albert_tf.finetuning.task import ExampleSet, Fold, Outputs
+from albert_tf.finetuning.single_run import FineTuningRun, RunContext, Scored, write_answers
+from albert_tf.finetuning.task import ExampleSet, Fold, Outputs, data_key
 from albert_tf.finetuning.teacher import taught_set
-from albert_tf.interop.file_names import EVALUATION_DATA_FILE, LABELS_FILE
-from albert_tf.report.sections import Section
+from albert_tf.interop.file_names import LABELS_FILE
+from albert_tf.report.sections import Section, table_of, text_table, to_tsv
+from albert_tf.training.evaluation import best_of
 from albert_tf.training.loop import refuse_nan
-from albert_tf.training.run import training_folder, write_description, write_results
+from albert_tf.training.run import training_folder, write_description
 
 logger = logging.getLogger(__name__)
 
-# A row for each fold.
-FOLDS_FILE = "folds.tsv"
+# In the folder of a run: that it is finished. Of several runs and folds: a row for each.
+FINISHED_FILE, GRID_FILE, FOLDS_FILE = "finished.json", "grid.tsv", "folds.tsv"
 
+# What does not change the results of a run.
+_WITHOUT_EFFECT = {
+    *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
+    *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
+    *({field.name for field in dataclasses.fields(DeviceOptions)} - {"dtype", "engine"}),
+    # They decide what the examples are, of which there is a hash.
+    *("header", "text_column", "text_pair_column", "label_column", "label_separator"),
+    *("regression", "multi_label"),
+}
+
+# The options of a run, with `resolved` numbers of steps, and its task and examples.
+Run: TypeAlias = tuple[FineTuningOptions, RunContext]
 Result = TypeVar("Result")
 
 
-class Run(NamedTuple):
-    """A run in a folder of its own.
+class RunRecord(TypedDict):
+    """What `finished.json` contains about a run."""
 
-    Attributes:
-        options: of this run, with `resolved` numbers of steps.
-        context: its task and examples.
-    """
-
-    options: FineTuningOptions
-    context: RunContext
-
-    def start(self) -> FineTuningRun:
-        """Train or resume, if the options ask for it, and load the checkpoint to evaluate."""
-        if self.options.do_train:
-            make_folder(self.options.output_dir, "output_dir")
-        model = FineTuningRun(self.options, self.context)
-        model.train()
-        model.choose_checkpoint()
-        return model
+    folder: str
+    learning_rate: float
+    train_batch_size: int
+    random_seed: int
+    step: int
+    checkpoint: str
+    results: dict[str, float]
+    collapsed: str | None
+    options: dict[str, Any]
+    data: str
 
 
 def in_turn(
     runs: Sequence[Run],
     title: str,
-    use: Callable[[Run, FineTuningRun], Result],
-    finished: Callable[[Run], Result | None] = lambda run: None,
+    use: Callable[[FineTuningOptions, FineTuningRun], Result],
+    finished: Callable[[FineTuningOptions], Result | None] = lambda options: None,
 ) -> list[Result]:
     """Train or resume each run, choose its checkpoint and use it; one model is in memory at a time.
 
     Args:
         runs: to train, if their options ask for it.
         title: what is logged before the folder of a run, with `{}` for its number and their count.
-        use: what is done with a model, and returned.
+        use: what is done with the options of a run and its model, and returned.
         finished: the same of a run that need not be repeated; None if it must be.
     """
     results = []
-    for number, run in enumerate(runs, start=1):
-        logger.info("%s %s", title.format(number, len(runs)), run.options.output_dir)
-        result = finished(run)
+    for number, (options, context) in enumerate(runs, start=1):
+        logger.info("%s %s", title.format(number, len(runs)), options.output_dir)
+        result = finished(options)
         if result is None:
-            model = run.start()
-            result = use(run, model)
-            del model
+            result = use(options, FineTuningRun(options, context).start())
             keras.backend.clear_session()  # or the graphs of all models stay in memory
             gc.collect()
         else:
@@ -93,31 +96,143 @@ def in_turn(
     return results
 
 
-def run_variants(options: FineTuningOptions, variants: Sequence[Run]) -> FineTuningRun:
-    """Train and evaluate every variant that is not finished yet, and compare them.
+def run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningRun:
+    """Train and evaluate every run that is not finished yet, and compare them.
 
     Returns:
         The best run as one in `output_dir`, with its checkpoint in `best/` there.
     """
-    context = variants[0].context
+    context, folder = runs[0][1], options.output_dir
     data = data_key(each for each in context.sets if each.split != "predict")
     metric = context.task.metric
 
-    def evaluate(run: Run, model: FineTuningRun) -> RunRecord:
+    def evaluate(changed: FineTuningOptions, model: FineTuningRun) -> RunRecord:
         model.write_results()
-        return finish(run.options, data, model.step, model.checkpoint, *model.evaluation[:2])
+        return finish(changed, data, model)
 
-    records = in_turn(
-        variants, "run {} of {}:", evaluate, lambda run: finished_record(run.options, data)
-    )
-    best = compare_runs(options.output_dir, records, metric, options.seeds > 1)
-    chosen, results = variants[best].options, records[best]["results"]
-    path = checkpoint_of(context.engine, chosen, records[best])
-    write_description(context.engine, options.output_dir, context.config, context.description)
-    model = FineTuningRun(dataclasses.replace(chosen, output_dir=options.output_dir), context)
-    model.best.keep(path, results[metric], records[best]["step"], results)
+    records = in_turn(runs, "run {} of {}:", evaluate, lambda run: finished_record(run, data))
+    best = compare_runs(options, records, metric)
+    chosen, record = runs[best][0], records[best]
+    path = f"{chosen.output_dir}/{record['checkpoint']}"
+    if path not in context.engine.checkpoints_in(os.path.dirname(path)).all():
+        raise InputError(
+            f"{path}: this checkpoint no longer exists; delete {chosen.output_dir}/"
+            f"{FINISHED_FILE} to repeat the run"
+        )
+    write_description(context.engine, folder, context.config, context.description)
+    model = FineTuningRun(dataclasses.replace(chosen, output_dir=folder), context)
+    model.best.keep(path, record["results"][metric], record["step"], record["results"])
     model.load_best()
     return model
+
+
+def finish(options: FineTuningOptions, data: str, run: FineTuningRun) -> RunRecord:
+    """Record in the folder of an evaluated run on `data`, a key, that it is finished."""
+    record: RunRecord = {
+        "folder": options.output_dir.rsplit("/", 1)[1],
+        "learning_rate": options.learning_rate,
+        "train_batch_size": options.train_batch_size,
+        "random_seed": options.random_seed,
+        "step": run.step,
+        "checkpoint": run.checkpoint.removeprefix(f"{options.output_dir}/"),
+        "results": run.evaluation.results,
+        "collapsed": run.evaluation.collapsed,
+        "options": _with_effect(options),
+        "data": data,
+    }
+    write_text(f"{options.output_dir}/{FINISHED_FILE}", to_json(record, indent=2) + "\n")
+    return record
+
+
+def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
+    """Return the record of a run that finished with the same options and data, if there is one."""
+    path = f"{options.output_dir}/{FINISHED_FILE}"
+    if not exists(path):
+        return None
+    try:
+        content = read_json(path, dict[str, Any])
+        if isinstance(results := content.get("results"), dict):
+            content["results"] = {n: math.nan if v is None else v for n, v in results.items()}
+        record = converted(content, path, RunRecord)
+    except InputError as error:
+        raise InputError(f"{error}; delete the file to evaluate the run again") from None
+    # A record of an earlier version lacks the options that it did not have.
+    recorded = {field.name: field.default for field in dataclasses.fields(options)}
+    recorded |= {**options.inherited, **record["options"]}
+    same = all(recorded[name] == value for name, value in _with_effect(options).items())
+    return record if same and record["data"] == data else None
+
+
+def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
+    """Return the options that the results of a run depend on, as JSON stores them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in dataclasses.asdict(options).items()
+        if name not in _WITHOUT_EFFECT
+    }
+
+
+def compare_runs(options: FineTuningOptions, records: list[RunRecord], metric: str) -> int:
+    """Print and write the comparison of finished runs.
+
+    Leaves `grid.tsv`, a row per run, and `seeds.json`, with statistics over the seeds of each
+    setting.
+
+    Args:
+        options: of the program.
+        records: of the runs, those of a setting together.
+        metric: by which runs are compared.
+
+    Returns:
+        The index of the best run.
+
+    Raises:
+        InputError: If no run has a finite result.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "folder": record["folder"],
+            "learning_rate": record["learning_rate"],
+            "train_batch_size": record["train_batch_size"],
+            "random_seed": record["random_seed"],
+            metric: record["results"][metric],  # before the others
+            **record["results"],
+            "step": record["step"],
+            "collapsed": record["collapsed"] or "",
+        }
+        for record in records
+    ]
+    best = best_of(metric, rows)
+    if best is None:
+        raise InputError(f"no run has a finite {metric}; try a lower `learning_rate`")
+    name = rows[best]["folder"]
+    settings = itertools.groupby(rows, lambda row: (row["learning_rate"], row["train_batch_size"]))
+    summary = [_summary(list(of_setting), metric) for _, of_setting in settings]
+    content = {"metric": metric, "best": name, "settings": summary, "runs": rows}
+    write_text(f"{options.output_dir}/{SEEDS_FILE}", to_json(content, indent=2) + "\n")
+    write_text(f"{options.output_dir}/{GRID_FILE}", to_tsv(rows))
+    for table in (rows, summary) if options.seeds > 1 else (rows,):
+        logger.info("%s\n", text_table(*table_of(table, 4)[:2]))
+    logger.info("best run: %s, %s %.4f", name, metric, rows[best][metric])
+    return best
+
+
+def _summary(rows: list[dict[str, Any]], metric: str) -> dict[str, Any]:
+    """Return statistics of the runs of one setting."""
+    values = np.array([row[metric] for row in rows])
+    best = best_of(metric, rows)
+    return {
+        "learning_rate": rows[0]["learning_rate"],
+        "train_batch_size": rows[0]["train_batch_size"],
+        "runs": len(rows),
+        "median": float(np.median(values)),
+        "mean": float(values.mean()),
+        "standard_deviation": float(values.std(ddof=1)) if len(rows) > 1 else math.nan,
+        "minimum": float(values.min()),
+        "best": math.nan if best is None else rows[best][metric],
+        "best_folder": "" if best is None else rows[best]["folder"],
+        "collapsed": sum(bool(row["collapsed"]) for row in rows),
+    }
 
 
 def cross_validate(options: FineTuningOptions, context: RunContext, folds: Sequence[Fold]) -> None:
@@ -137,19 +252,26 @@ def cross_validate(options: FineTuningOptions, context: RunContext, folds: Seque
     """
     task, folder = context.task, options.output_dir
     (train,) = context.of_split("train")
-    runs = []
+    runs: list[Run] = []
     for number, fold in enumerate(folds, start=1):
         own = context._replace(sets=sets_of_fold(context, train, fold))
         changed = dataclasses.replace(options, output_dir=f"{folder}/fold-{number}")
-        runs.append(Run(changed.resolved(own.epoch_size), own))
-    _check_rows(folder, [data_key(run.context.sets) for run in runs])
-    for run in runs:
-        run.options.check_steps()
+        runs.append((changed.resolved(own.epoch_size), own))
+    # A model of other rows may have seen its fold.
+    path, keys = f"{folder}/{FOLD_ROWS_FILE}", [data_key(own.sets) for _, own in runs]
+    if exists(path) and read_json(path, list[str]) != keys:
+        raise InputError(
+            f"`output_dir`={folder}: contains folds of other rows, or of other tokens; name "
+            "another folder"
+        )
+    write_text(path, json.dumps(keys, indent=2) + "\n")
+    for each, _ in runs:
+        each.check_steps()
 
-    def evaluate(run: Run, model: FineTuningRun) -> Scored:
+    def evaluate(changed: FineTuningOptions, model: FineTuningRun) -> Scored:
         model.write_results()
         for outputs in model.evaluation.outputs:
-            refuse_nan(outputs, run.options.output_dir)
+            refuse_nan(outputs, changed.output_dir)
         return model.evaluation
 
     scored = in_turn(runs, "fold {} of {}:", evaluate)
@@ -162,17 +284,15 @@ def cross_validate(options: FineTuningOptions, context: RunContext, folds: Seque
         for number, (fold, each) in enumerate(zip(folds, scored, strict=True), start=1)
     ]
     write_text(f"{folder}/{FOLDS_FILE}", to_tsv(table))
-    logger.info("%s", aligned(table))
-    data = context._replace(sets=[rows]).evaluation_data
-    for name, content in {**task.adjacent_files(), EVALUATION_DATA_FILE: data}.items():
+    logger.info("%s\n", text_table(*table_of(table, 4)[:2]))
+    for name, content in task.adjacent_files().items():
         write_text(f"{folder}/{name}", content)
-    write_results(context.engine, folder, {**task.score(rows, outputs), "folds": len(folds)})
+    context = context._replace(sets=[rows])
+    context.write_results(folder, {**task.score(rows, outputs), "folds": len(folds)})
     task.write_predictions(folder, rows, outputs)
-    from albert_tf.finetuning.run_report import table_of, write_report  # loads Matplotlib
-
     text = "Every row was predicted by the model of its fold, which was trained on the other folds."
-    section = Section("Folds", text, tables=[table_of(table, digits=4)])
-    score = write_report(options, task, [rows], [(rows, outputs)], [section])[task.metric]
+    section = Section("Folds", text, tables=[table_of(table, 4)])
+    score = write_answers(options, context, [(rows, outputs)], [section])[task.metric]
     logger.info(
         "%s: %s of all %d rows; 95%% interval %s",
         *(task.metric, score.value, len(rows.examples)),
@@ -187,20 +307,33 @@ def sets_of_fold(context: RunContext, train: ExampleSet, fold: Fold) -> list[Exa
         examples = [train.examples[number] for number in numbers]
         sets.append(ExampleSet(split, "", examples, context.task.encode(split, examples)))
     if train.taught:
-        taught = [train.taught[number] for number in fold[0]]
-        sets[0] = taught_set(context.task, sets[0], taught)
+        sets[0] = taught_set(context.task, sets[0], [train.taught[number] for number in fold[0]])
     return sets
 
 
-def _check_rows(folder: str, keys: list[str]) -> None:
-    """Record what the folds are trained on; a model of other rows may have seen its fold."""
-    path = f"{folder}/{FOLD_ROWS_FILE}"
-    if exists(path) and read_json(path, list[str]) != keys:
-        raise InputError(
-            f"`output_dir`={folder}: contains folds of other rows, or of other tokens; name "
-            "another folder"
-        )
-    write_text(path, json.dumps(keys, indent=2) + "\n")
+def check_alike(first: Run, other: Run) -> None:
+    """Raise InputError if the outputs of two models are about different things."""
+    (options, context), (other_options, its_context) = first, other
+    folder, task = other_options.output_dir, its_context.task
+
+    def shown(value: Any) -> str:
+        return ", ".join(map(str, value[:10])) if isinstance(value, list) else str(value)
+
+    wanted = context.task.ensemble_settings()
+    for name, value in task.ensemble_settings().items():
+        if value != wanted[name]:
+            raise InputError(
+                f"`ensemble`={folder}: {name} {shown(value)}, but {shown(wanted[name])} in "
+                f"{options.output_dir}; the models of an ensemble must agree"
+            )
+    for pair in zip(context.sets, its_context.sets, strict=True):
+        one, its = (data_key([x]) if task.averages_tokens else len(x.examples) for x in pair)
+        if one != its:
+            raise InputError(
+                f"`ensemble`={folder}: the examples have other tokens than in "
+                f"{options.output_dir}, and scores of tokens are averaged; the models must "
+                "have the same vocabulary, lower-casing and lengths"
+            )
 
 
 def evaluate_ensemble(options: FineTuningOptions, members: Sequence[Run]) -> None:
@@ -214,90 +347,53 @@ def evaluate_ensemble(options: FineTuningOptions, members: Sequence[Run]) -> Non
         options: of the program, checked.
         members: the models, which `check_alike` accepts.
     """
-    workers = members[0].context.engine.workers
-    with training_folder(options, members[0].context.engine):
-        with workers.synchronized():
-            if workers.is_chief:
-                make_folder(options.output_dir, "output_dir")
-        _write_mean(options, members)
+    context, folder = members[0][1], options.output_dir
+    task, sets, workers = context.task, context.sets, context.engine.workers
 
-
-def check_alike(first: Run, other: Run) -> None:
-    """Raise InputError if the outputs of two models are about different things."""
-    folder, task = other.options.output_dir, other.context.task
-    wanted = first.context.task.ensemble_settings()
-    for name, value in task.ensemble_settings().items():
-        if value != wanted[name]:
-            raise InputError(
-                f"`ensemble`={folder}: {name} {_shown(value)}, but {_shown(wanted[name])} in "
-                f"{first.options.output_dir}; the models of an ensemble must agree"
-            )
-    for one, its in zip(first.context.sets, other.context.sets, strict=True):
-        same = len(one.examples) == len(its.examples)
-        if task.averages_tokens:
-            same = data_key([one]) == data_key([its])
-        if not same:
-            raise InputError(
-                f"`ensemble`={folder}: the examples have other tokens than in "
-                f"{first.options.output_dir}, and scores of tokens are averaged; the models must "
-                "have the same vocabulary, lower-casing and lengths"
-            )
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value[:10])) if isinstance(value, list) else str(value)
-
-
-def _write_mean(options: FineTuningOptions, members: Sequence[Run]) -> None:
-    def predict(run: Run, model: FineTuningRun) -> tuple[dict[str, Any], list[Outputs]]:
+    def predict(member: FineTuningOptions, model: FineTuningRun) -> tuple[dict, list[Outputs]]:
         outputs = [*model.evaluation.outputs]
         for each in outputs:
-            refuse_nan(each, f"`ensemble`={run.options.output_dir}")
-        outputs += map(model.outputs_of, run.context.of_split("predict"))
-        row = {"model": run.options.output_dir, "step": model.step}
+            refuse_nan(each, f"`ensemble`={member.output_dir}")
+        outputs += map(model.outputs_of, model.context.of_split("predict"))
+        row = {"model": member.output_dir, "step": model.step}
         return row | dict(sorted(model.evaluation.results.items())), outputs
 
-    rows, predicted = zip(*in_turn(members, "running", predict), strict=True)
-    context, folder = members[0].context, options.output_dir
-    task, sets, is_chief = context.task, context.sets, context.engine.workers.is_chief
-    # Thresholds, names in messages and submissions are those of the ensemble.
-    task.options = dataclasses.replace(task.options, output_dir=folder)
-    columns = zip(*predicted, strict=True)
-    outputs = [task.average(each, column) for each, column in zip(sets, columns, strict=True)]
-    results: dict[str, float] = {}
-    for examples, each in zip(sets, outputs, strict=True):
-        if examples.split == "eval":
-            results |= task.score(examples, each)
-    table = f"{folder}/{ENSEMBLE_FILE}"
-    if is_chief and (results or not exists(table)):
-        joint = {"model": "ensemble", "step": "", **dict(sorted(results.items()))}
-        write_text(table, to_tsv([*rows, joint]))
-    if results:
-        metric, value = task.metric, results[task.metric]
-        singles = [row[metric] for row in rows]
-        best, mean = singles[best_of(metric, singles) or 0], float(np.mean(singles))
-        if is_chief:
-            write_text(f"{folder}/{EVALUATION_DATA_FILE}", context.evaluation_data)
-        compared = {
-            "ensemble_models": len(singles),
-            f"single_best_{metric}": best,
-            f"single_mean_{metric}": mean,
-            **{f"single_{n}_{metric}": each for n, each in enumerate(singles, start=1)},
-        }
-        write_results(context.engine, folder, results | compared)
-        logger.info(
-            "%s: %.4f by the ensemble of %d models; %.4f by the best of them (%+.4f), %.4f on "
-            "average (%+.4f)",
-            *(metric, value, len(singles), best, value - best, mean, value - mean),
-        )
-    if not is_chief:
-        return
-    if LABELS_FILE in context.description:
-        write_text(f"{folder}/{LABELS_FILE}", str(context.description[LABELS_FILE]))
-    reported = list(zip(sets, outputs, strict=True))
-    for examples, each in reported:
-        if examples.split == "predict":
-            task.write_predictions(folder, examples, each)
-    from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
+    with training_folder(options, context.engine):
+        with workers.synchronized():
+            if workers.is_chief:
+                make_folder(folder, "output_dir")
+        rows, predicted = zip(*in_turn(members, "running", predict), strict=True)
+        # Thresholds, names in messages and submissions are those of the ensemble.
+        task.options = dataclasses.replace(task.options, output_dir=folder)
+        columns = zip(sets, zip(*predicted, strict=True), strict=True)
+        reported = [(each, task.average(each, column)) for each, column in columns]
+        results: dict[str, float] = {}
+        for examples, outputs in reported:
+            if examples.split == "eval":
+                results |= task.score(examples, outputs)
+        table = f"{folder}/{ENSEMBLE_FILE}"
+        if workers.is_chief and (results or not exists(table)):
+            joint = {"model": "ensemble", "step": "", **dict(sorted(results.items()))}
+            write_text(table, to_tsv([*rows, joint]))
+        if results:
+            context.write_results(folder, results | _compared(task.metric, results, rows))
+        if workers.is_chief and LABELS_FILE in context.description:
+            write_text(f"{folder}/{LABELS_FILE}", str(context.description[LABELS_FILE]))
+        write_answers(options, context, reported)
 
-    write_report(options, task, sets, reported)
+
+def _compared(metric: str, joint: Mapping[str, float], rows: Sequence[dict]) -> dict[str, float]:
+    """Compare the result of an ensemble with those of its models, for `eval_results.txt`."""
+    singles = [row[metric] for row in rows]
+    value, best, mean = joint[metric], singles[best_of(metric, rows) or 0], float(np.mean(singles))
+    logger.info(
+        "%s: %.4f by the ensemble of %d models; %.4f by the best of them (%+.4f), %.4f on "
+        "average (%+.4f)",
+        *(metric, value, len(singles), best, value - best, mean, value - mean),
+    )
+    return {
+        "ensemble_models": len(singles),
+        f"single_best_{metric}": best,
+        f"single_mean_{metric}": mean,
+        **{f"single_{n}_{metric}": each for n, each in enumerate(singles, start=1)},
+    }

@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -16,11 +16,11 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import copy_file, exists, read_json, remove, write_text
+from albert_tf.files import copy_file, exists, make_folder, read_json, remove, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.run_comparison import data_key, to_tsv
+from albert_tf.finetuning.run_report import ResultRow, write_report
 from albert_tf.finetuning.streaming import predict_stream
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs, data_key
 from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data
 from albert_tf.interop.file_names import (
@@ -30,6 +30,7 @@ from albert_tf.interop.file_names import (
     RESULTS_FILE,
 )
 from albert_tf.modeling.model import freeze
+from albert_tf.report.sections import Section, to_tsv
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import has_nan, predict, refuse_nan, train
 from albert_tf.training.restoring import iter_checkpoints, restore_trained
@@ -55,7 +56,7 @@ class RunContext(NamedTuple):
         config: shape of the model.
         engine: where it runs.
         files: file name -> content that goes next to the checkpoints, besides the config and the
-            task's own files next to the checkpoints.
+            task's own files.
     """
 
     task: FineTuningTask
@@ -89,15 +90,16 @@ class RunContext(NamedTuple):
             for each in self.of_split("eval")
         )
 
+    def write_results(self, folder: str, results: dict[str, float]) -> None:
+        """Print and write `eval_results.txt` and `evaluation_data.json`; only the chief does so."""
+        write_results(self.engine, folder, results)
+        if self.engine.workers.is_chief:
+            with unless_read_only():
+                write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.evaluation_data)
+
 
 class Scored(NamedTuple):
-    """Results of a model on the sets of the split "eval".
-
-    Attributes:
-        results: by name.
-        collapsed: see `FineTuningTask.collapse`.
-        outputs: of the model, per set.
-    """
+    """Results of a model by name, why it has collapsed, if so, and its outputs for each set."""
 
     results: dict[str, float]
     collapsed: str | None
@@ -132,60 +134,15 @@ class FineTuningRun:
         )
         self._pad = options.pad_to_max_length or self.engine.devices.is_tpu
 
-    def train(self) -> None:
-        """Train or resume, if the options ask for it."""
-        if not self.options.do_train:
-            return
-        (examples,) = self.context.of_split("train")
-        options, engine = self.options, self.engine
-        freeze_variables(engine, self.model, options)
-        step = create_training_step(engine, self.model, self.task.objective, options)
-        checkpoints = restore(engine, step, options, self._description, data_key([examples]))
-        stream = MemoryStream(
-            examples.features,
-            options.max_seq_length,
-            options.train_batch_size,
-            options.random_seed,
-            self._pad,
-        )
-        flops = self.task.flops_per_example(self.context.config)
-        evaluation = self._periodic_evaluation()
-        self.checkpoint = train(engine, step, stream, checkpoints, options, flops, evaluation)
-
-    @property
-    def _description(self) -> dict[str, str | bytes]:
-        """File name -> content of what goes next to the checkpoints, besides the config."""
-        return {**self.context.description, **frozen_file(self.options)}
-
-    @functools.cached_property
-    def best(self) -> BestCheckpoint:
-        """Keeps the best checkpoint of `output_dir` and the files that go with it."""
-        adjacent = (CONFIG_FILE, *self._description)
-        evaluated = self.context.of_split("eval")
-        examples = data_key(evaluated) if evaluated else ""
-        return BestCheckpoint(
-            self.engine, self.options.output_dir, self.task.metric, adjacent, examples
-        )
-
-    def _periodic_evaluation(self) -> PeriodicEvaluation | None:
-        if not self.options.eval_every_steps:
-            return None
-        return PeriodicEvaluation(
-            self.engine.workers,
-            lambda: self._evaluate().results,
-            self.options.eval_every_steps,
-            self.options.output_dir,
-            self.best,
-            self.options.early_stopping_evaluations,
-            self.options,
-        )
-
-    def choose_checkpoint(self) -> None:
-        """Load the checkpoint that `eval_checkpoints` asks for.
+    def start(self) -> FineTuningRun:
+        """Train or resume, if the options ask for it, and load the checkpoint to evaluate.
 
         Raises:
-            InputError: If there is no such checkpoint.
+            InputError: If `eval_checkpoints` names a checkpoint that does not exist.
         """
+        if self.options.do_train:
+            make_folder(self.options.output_dir, "output_dir")
+            self.train()
         choice = self.options.eval_checkpoints
         if choice == "all":
             self._load_best_of_all()
@@ -195,6 +152,39 @@ class FineTuningRun:
             self.step = step_of(self.checkpoint)
         else:
             self._load(self.options.output_dir)
+        return self
+
+    def train(self) -> None:
+        """Train or resume."""
+        (examples,) = self.context.of_split("train")
+        options, engine, task = self.options, self.engine, self.task
+        freeze_variables(engine, self.model, options)
+        step = create_training_step(engine, self.model, task.objective, options)
+        description = {**self.context.description, **frozen_file(options)}
+        checkpoints = restore(engine, step, options, description, data_key([examples]))
+        length, size = options.max_seq_length, options.train_batch_size
+        stream = MemoryStream(examples.features, length, size, options.random_seed, self._pad)
+        evaluation = None
+        if options.eval_every_steps:
+            evaluation = PeriodicEvaluation(
+                engine.workers,
+                lambda: self._evaluate().results,
+                options.eval_every_steps,
+                options.output_dir,
+                self.best,
+                options.early_stopping_evaluations,
+                options,
+            )
+        flops = task.flops_per_example(self.context.config)
+        self.checkpoint = train(engine, step, stream, checkpoints, options, flops, evaluation)
+
+    @functools.cached_property
+    def best(self) -> BestCheckpoint:
+        """Keeps the best checkpoint of `output_dir` and the files that go with it."""
+        adjacent = (CONFIG_FILE, FROZEN_FILE, *self.context.description)
+        evaluated = self.context.of_split("eval")
+        examples, folder = data_key(evaluated) if evaluated else "", self.options.output_dir
+        return BestCheckpoint(self.engine, folder, self.task.metric, adjacent, examples)
 
     def _load(self, folder: str, path: str | None = None) -> None:
         self.checkpoint = restore_trained(self.engine, self.model, folder, path)
@@ -203,34 +193,36 @@ class FineTuningRun:
     def _load_best_of_all(self) -> None:
         """Evaluate all checkpoints of the folder and load the best; write their results."""
         folder, metric = self.options.output_dir, self.task.metric
-        found = self.engine.workers.from_chief(lambda: list(self._valid_checkpoints()))
+        found = self.engine.workers.from_chief(self._valid_checkpoints)
         paths = {step_of(path): path for path in found}
         if not paths:
             raise InputError(f"`output_dir`={folder}: contains no checkpoint to evaluate")
         rows, best = [], None
         found = [paths[step] for step in sorted(paths)]
         for path in iter_checkpoints(self.engine, self.model, folder, found):
-            self.checkpoint, self.step = path, (step := step_of(path))
+            self.checkpoint, self.step = path, step_of(path)
             evaluation = self._evaluate()
-            logger.info("%s", describe(step, evaluation.results))
-            rows.append({"step": step, **evaluation.results})
+            logger.info("%s", describe(self.step, evaluation.results))
+            rows.append({"step": self.step, **evaluation.results})
             value = evaluation.results[metric]
             if is_better(metric, value, best[1].results[metric] if best else None):
-                best = step, evaluation
+                best = self.step, evaluation
         if self.engine.workers.is_chief:
             with unless_read_only():
                 write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", to_tsv(rows))
-        chosen, self._evaluation = best or (step, evaluation)
-        if chosen != step:
+        chosen, self._evaluation = best or (self.step, evaluation)
+        if chosen != self.step:
             self._load(folder, paths[chosen])
         logger.info("best of %d checkpoints: step %d", len(rows), chosen)
 
-    def _valid_checkpoints(self) -> Iterator[str]:
-        """Yield the checkpoints of the folder, that in `best/` first, without damaged ones."""
+    def _valid_checkpoints(self) -> list[str]:
+        """Return the checkpoints of the folder, that in `best/` first, without damaged ones."""
+        found: list[str] = []
         for folder in (f"{self.options.output_dir}/{BEST_FOLDER}", self.options.output_dir):
             checkpoints = self.engine.checkpoints_in(folder)
             listed = checkpoints.read_list()
-            yield from (path for path in checkpoints.all() if checkpoints.is_valid(path, listed))
+            found += (path for path in checkpoints.all() if checkpoints.is_valid(path, listed))
+        return found
 
     def load_best(self) -> None:
         """Load the checkpoint that is kept as the best."""
@@ -280,13 +272,12 @@ class FineTuningRun:
     def write_results(self) -> None:
         """Print and write `eval_results.txt`, and what it is about."""
         evaluation, folder = self.evaluation, self.options.output_dir
-        write_results(self.engine, folder, {**evaluation.results, "global_step": self.step})
-        if self.engine.workers.is_chief:
+        self.context.write_results(folder, {**evaluation.results, "global_step": self.step})
+        best = f"{folder}/{BEST_FOLDER}"
+        if self.engine.workers.is_chief and self.checkpoint.startswith(f"{best}/"):
             with unless_read_only():
-                write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.context.evaluation_data)
-                if self.checkpoint.startswith(f"{folder}/{BEST_FOLDER}/"):
-                    for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
-                        copy_file(f"{folder}/{name}", f"{folder}/{BEST_FOLDER}/{name}")
+                for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
+                    copy_file(f"{folder}/{name}", f"{best}/{name}")
         if evaluation.collapsed:
             logger.warning("this run has collapsed: %s", evaluation.collapsed)
 
@@ -305,21 +296,41 @@ class FineTuningRun:
         reported: list[tuple[ExampleSet, Outputs]] = []
         if options.do_eval:
             self.write_results()
-            evaluated = self.context.of_split("eval")
-            pairs = zip(evaluated, self.evaluation.outputs, strict=True)
-            reported += [(examples, each) for examples, each in pairs if not has_nan(each)]
+            pairs = zip(self.context.of_split("eval"), self.evaluation.outputs, strict=True)
+            reported += [pair for pair in pairs if not has_nan(pair[1])]
         if options.streams:
             predict_stream(options, self._predict_lines)
         elif options.do_predict:
-            for examples in self.context.of_split("predict"):
-                reported.append((examples, self.outputs_of(examples)))
-                if self.engine.workers.is_chief:
-                    self.task.write_predictions(self.options.output_dir, *reported[-1])
-        if reported and self.engine.workers.is_chief:
-            from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
+            sets = self.context.of_split("predict")
+            reported += [(examples, self.outputs_of(examples)) for examples in sets]
+        write_answers(options, self.context, reported)
 
-            with unless_read_only():
-                write_report(options, self.task, self.context.sets, reported)
+
+def write_answers(
+    options: FineTuningOptions,
+    context: RunContext,
+    reported: Sequence[tuple[ExampleSet, Outputs]],
+    runs: Sequence[Section] = (),
+) -> dict[str, ResultRow]:
+    """Write predictions and the report; only the chief does so.
+
+    Args:
+        options: of the program.
+        context: of the model or models that the outputs come from.
+        reported: the evaluated or predicted sets, each with the outputs.
+        runs: sections on several models.
+
+    Returns:
+        The reported results by name.
+    """
+    if not reported or not context.engine.workers.is_chief:
+        return {}
+    for examples, outputs in reported:
+        if examples.split == "predict":
+            context.task.write_predictions(options.output_dir, examples, outputs)
+    with unless_read_only():
+        return write_report(options, context.task, context.sets, reported, runs)
+    return {}
 
 
 def outputs_of(
@@ -328,9 +339,9 @@ def outputs_of(
     task: FineTuningTask,
     examples: ExampleSet,
     batch_size: int,
-    pad_to_max_length: bool,
+    pad: bool,
 ) -> Outputs:
-    """Return what a model of a task computes for examples, in their order, with progress.
+    """Return what a model computes for examples of its task, in their order, with progress.
 
     Args:
         engine: where it runs.
@@ -338,14 +349,10 @@ def outputs_of(
         task: that encoded the examples.
         examples: to predict.
         batch_size: of all devices.
-        pad_to_max_length: whether all batches have the maximum length.
+        pad: whether all batches have the maximum length.
     """
-    stream = MemoryStream(
-        examples.features,
-        task.options.max_seq_length,
-        batch_size,
-        pad_to_max_length=pad_to_max_length,
-    )
+    length = task.options.max_seq_length
+    stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=pad)
     return task.per_example(examples, predict(engine, step, stream, shows_progress=True))
 
 
@@ -356,30 +363,9 @@ def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOpti
         InputError: If a pattern matches nothing, or the training run in `output_dir`, which would
             be resumed, froze other variables.
     """
-    _check_resumed(engine, options)
-    if not options.freeze:
-        return
-    with arguments_renamed(patterns="freeze"):
-        frozen = freeze(model, options.freeze)
-    logger.info(
-        "trainable parameters: %s of %s; frozen: %d variables",
-        *(f"{_count(weights):,}" for weights in (model.trainable_weights, model.weights)),
-        len(frozen),
-    )
-
-
-def frozen_file(options: FineTuningOptions) -> dict[str, str]:
-    """Return file name -> content of the file of patterns next to the checkpoints, if any."""
-    if not options.freeze:
-        return {}
-    return {FROZEN_FILE: json.dumps(sorted(set(options.freeze))) + "\n"}
-
-
-def _check_resumed(engine: Engine, options: FineTuningOptions) -> None:
-    path = f"{options.output_dir}/{FROZEN_FILE}"
+    path, given = f"{options.output_dir}/{FROZEN_FILE}", sorted(set(options.freeze))
     with engine.workers.synchronized():
-        trained = read_json(path, tuple[str, ...]) if exists(path) else ()
-        given = tuple(sorted(set(options.freeze)))
+        trained = read_json(path, list[str]) if exists(path) else []
         if trained != given and engine.checkpoints_in(options.output_dir).all():
             raise InputError(
                 f"`freeze`={','.join(options.freeze)}: {options.output_dir} was trained with "
@@ -389,7 +375,19 @@ def _check_resumed(engine: Engine, options: FineTuningOptions) -> None:
     with engine.workers.synchronized():
         if trained and not given and engine.workers.is_chief:
             remove(path)  # of a run that was stopped before its first checkpoint
+    if not given:
+        return
+    with arguments_renamed(patterns="freeze"):
+        frozen = freeze(model, options.freeze)
+    counts = (
+        sum(math.prod(weight.shape) for weight in weights)
+        for weights in (model.trainable_weights, model.weights)
+    )
+    form = "trainable parameters: %s of %s; frozen: %d variables"
+    logger.info(form, *(f"{count:,}" for count in counts), len(frozen))
 
 
-def _count(weights: list[keras.Variable]) -> int:
-    return sum(math.prod(weight.shape) for weight in weights)
+def frozen_file(options: FineTuningOptions) -> dict[str, str]:
+    """Return file name -> content of the file of patterns next to the checkpoints, if any."""
+    patterns = sorted(set(options.freeze))
+    return {FROZEN_FILE: json.dumps(patterns) + "\n"} if patterns else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import hashlib
 import json
 import logging
 import os
@@ -55,6 +56,16 @@ class ExampleSet:
     examples: Sequence[Any]
     features: Features
     taught: Sequence[np.ndarray] = ()
+
+
+def data_key(sets: Iterable[ExampleSet]) -> str:
+    """Return a hash of everything that the model reads of some examples, labels included."""
+    digest = hashlib.sha256()
+    for examples in sets:
+        for name, value in sorted(examples.features.inputs().items()):
+            digest.update(f"{examples.split} {examples.name} {name} {value.shape}".encode())
+            digest.update(np.ascontiguousarray(value).data)
+    return digest.hexdigest()
 
 
 class Baseline(NamedTuple):

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 # Beginning of the names of files with log-probabilities of a teacher.
 PREDICTIONS = "teacher"
+_WEIGHTS = (WEIGHTS, *(folder.list_file for folder in FOLDERS.values()))
 
 
 class Teacher:
@@ -53,11 +54,10 @@ class Teacher:
         (self._train,) = context.of_split("train")
         self._labels = list(context.task.taught_labels())
         examples = json.dumps(self._train.examples).encode()
-        settings = {
-            PREDICTIONS: options.teacher,
-            "labels": self._labels,
-            "weights": [file_identity(path) for path in _weights(options.teacher) if exists(path)],
-        }
+        # They change when the model in a folder is trained again.
+        weights = [f"{options.teacher}/{name}" for name in _WEIGHTS]
+        identities = [file_identity(path) for path in weights if exists(path)]
+        settings = {PREDICTIONS: options.teacher, "labels": self._labels, "weights": identities}
         self._kept = (options.output_dir, [examples], settings)
         path = cached_file(*self._kept, name=PREDICTIONS)
         is_kept = context.engine.workers.from_chief(lambda: exists(path))
@@ -138,19 +138,11 @@ def taught_set(
     Args:
         task: of the student.
         examples: the set.
-        probabilities: of each example, as of `FineTuningTask.log_probabilities`; none for the set
-            as it is.
+        probabilities: of each example, as of `FineTuningTask.log_probabilities`.
     """
-    if probabilities:
-        array = task.teacher_feature(examples.features, probabilities)
-        examples.features.arrays["teacher_probabilities"] = array.astype(np.float32)
+    array = task.teacher_feature(examples.features, probabilities)
+    examples.features.arrays["teacher_probabilities"] = array.astype(np.float32)
     return dataclasses.replace(examples, taught=probabilities)
-
-
-def _weights(teacher: str | None) -> list[str]:
-    """Return the files of a folder that change when the model in it is trained again."""
-    lists = [folder.list_file for folder in FOLDERS.values()]
-    return [f"{teacher}/{name}" for name in (WEIGHTS, *lists)]
 
 
 def _shown(labels: Sequence[str]) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from albert_tf.report.charts import Bar, bars, reliability
 from albert_tf.report.intervals import wilson
-from albert_tf.report.sections import Section, Table
+from albert_tf.report.sections import Section, table
 
 _MOST_BINS = 5
 
 
 def by_group(
-    title: str, names: Sequence[str], right: np.ndarray, x_label: str = "", share: str = "accuracy"
+    title: str, names: Iterable[str], right: np.ndarray, x_label: str = "", share: str = "accuracy"
 ) -> Section:
     """Return a section with the accuracy of each group.
 
@@ -25,7 +25,8 @@ def by_group(
         x_label: label of the axis with the groups.
         share: what the share of correct predictions is called.
     """
-    return _section(title, np.array(names), sorted(set(names)), right, x_label, share)
+    groups = np.array([*names])
+    return _section(title, groups, sorted(set(groups)), right, x_label, share)
 
 
 def by_length(
@@ -86,12 +87,7 @@ def calibration(confidence: np.ndarray, right: np.ndarray) -> Section:
 
 
 def _section(
-    title: str,
-    names: np.ndarray,
-    order: Sequence[str],
-    right: np.ndarray,
-    x_label: str,
-    share: str,
+    title: str, names: np.ndarray, order: Sequence[str], right: np.ndarray, x_label: str, share: str
 ) -> Section:
     rows, values = [], []
     for name in order:
@@ -99,6 +95,7 @@ def _section(
         interval = wilson(of.sum(), len(of))
         values.append(Bar(str(name), float(of.mean()), interval.low, interval.high))
         between = f"{100 * interval.low:.1f} to {interval.high:.1%}"
-        rows.append((str(name), f"{len(of):,}", f"{of.mean():.1%}", between))
-    table = Table((x_label or "set", "examples", share, "95% interval"), rows, frozenset({1, 2, 3}))
-    return Section(title, charts=[bars(share.capitalize(), values, x_label)], tables=[table])
+        rows.append((str(name), len(of), of.mean(), between))
+    columns = {x_label or "set": "", "examples": ",", share: ".1%", "95% interval": ">"}
+    chart = bars(share.capitalize(), values, x_label)
+    return Section(title, charts=[chart], tables=[table(columns, rows)])

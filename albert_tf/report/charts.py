@@ -1,4 +1,7 @@
-"""Charts as SVG text for a page, 360 points wide so that they are readable on a phone."""
+"""Charts as SVG text for a page, 360 points wide so that they are readable on a phone.
+
+Matplotlib is slow to load, so it is loaded when something is drawn.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,15 @@ import contextlib
 import io
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 
-# Figures are created without pyplot, which would choose a backend for the whole process.
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 INK, GRID = "#1f2933", "#e4e7eb"
 COLORS = ("#2563eb", "#d97706", "#047857", "#9333ea")
@@ -45,6 +47,10 @@ STYLE: dict[Any, Any] = {
     "text.color": INK,
     "text.parse_math": False,
 }
+
+# Points of a curve of `draw_curves`, whose training losses are smoothed.
+_MOST_POINTS = 400
+SMOOTHED = "Curves of training are moving averages over the logged steps."
 
 
 class Line(NamedTuple):
@@ -90,6 +96,8 @@ def chart(
         x_label: of the horizontal axis.
         chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
     """
+    from matplotlib.ticker import MaxNLocator
+
     with drawing(title, x_label) as (figure, axes, svg):
         # Further curves take the same colors, in another style.
         looks = itertools.cycle(itertools.product(("-", ":", "-."), COLORS))
@@ -105,32 +113,86 @@ def chart(
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         if percent:
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            _in_percent(axes.yaxis)
         if len(lines) + len(marks) > 1:
             columns = 1 if percent else 2
             figure.legend(loc="outside lower left", frameon=False, fontsize=11, ncols=columns)
     return svg[0]
 
 
+class Curve(NamedTuple):
+    """A quantity over the steps of a run.
+
+    Attributes:
+        name: in the legend.
+        rows: of a log, each with its `step`, and perhaps with the quantity.
+        quantity: name of the values.
+        smoothed: whether their moving average is drawn.
+        scale: what they are divided by.
+    """
+
+    name: str
+    rows: Sequence[Mapping[str, float]]
+    quantity: str
+    smoothed: bool = False
+    scale: float = 1
+
+
+def draw_curves(
+    title: str,
+    curves: Sequence[Curve],
+    marks: Sequence[tuple[str, float]] = (),
+    percent: bool = False,
+    chosen: float | None = None,
+    fewest: int = 1,
+) -> list[str]:
+    """Return a chart as SVG text, or nothing if every curve has fewer than the `fewest` points.
+
+    Args:
+        curves: what is drawn.
+        marks: names and values of horizontal lines.
+        title, percent, chosen: as of `chart`.
+        fewest: see above.
+    """
+    points = [
+        [
+            (row["step"], row[each.quantity] / each.scale)
+            for row in each.rows
+            if each.quantity in row
+        ]
+        for each in curves
+    ]
+    if max(map(len, points), default=0) < fewest:
+        return []
+    lines = []
+    for curve, places in zip(curves, points, strict=True):
+        if places:
+            steps, values = zip(*places, strict=True)
+            drawn = (steps, smooth(values) if curve.smoothed else values)
+            lines.append(Line(curve.name, *(thinned(each, _MOST_POINTS) for each in drawn)))
+    return [chart(title, lines, [Mark(*mark) for mark in marks], percent, chosen=chosen)]
+
+
 def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
     """Draw a bar with its interval for each value, as SVG text."""
     with drawing(title, x_label) as (_, axes, svg):
-        heights = [bar.value for bar in values]
-        errors = [
-            [max(bar.value - bar.low, 0) for bar in values],
-            [max(bar.high - bar.value, 0) for bar in values],
-        ]
-        axes.bar(range(len(values)), heights, color=BAR, width=0.6)
-        axes.errorbar(
-            range(len(values)), heights, errors, color=COLORS[0], fmt="o", capsize=4, markersize=4
-        )
-        many: dict[str, Any] = (
-            {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(values) > 6 else {}
-        )
-        axes.set_xticks(range(len(values)), [bar.name for bar in values], **many)
-        axes.set_ylim(0, 1.02)
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        places = range(len(values))
+        axes.bar(places, [bar.value for bar in values], color=BAR, width=0.6)
+        _draw_intervals(axes, places, values, "o", 4)
+        many: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(places, [bar.name for bar in values], **many if len(values) > 6 else {})
     return svg[0]
+
+
+def _draw_intervals(
+    axes: Axes, x: Sequence[float], values: Sequence[Bar], form: str, size: int
+) -> None:
+    """Draw shares with their intervals."""
+    errors = np.maximum([[b.value - b.low for b in values], [b.high - b.value for b in values]], 0)
+    heights = [bar.value for bar in values]
+    axes.errorbar(x, heights, errors, color=COLORS[0], fmt=form, capsize=4, markersize=size)
+    axes.set_ylim(0, 1.02)
+    _in_percent(axes.yaxis)
 
 
 def scatter(
@@ -159,16 +221,16 @@ def reliability(bins: Sequence[Bar]) -> str:
     """
     with drawing("Reliability", "confidence") as (_, axes, svg):
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=1.2, linestyle="--")
-        x, heights = [float(each.name) for each in bins], [each.value for each in bins]
-        errors = [[b.value - b.low for b in bins], [b.high - b.value for b in bins]]
-        axes.errorbar(
-            x, heights, np.maximum(errors, 0), color=COLORS[0], fmt="o-", capsize=4, markersize=5
-        )
-        axes.set_ylim(0, 1.02)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        _draw_intervals(axes, [float(each.name) for each in bins], bins, "o-", 5)
+        _in_percent(axes.xaxis)
         axes.set_ylabel("accuracy")
     return svg[0]
+
+
+def _in_percent(axis: Axis) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 @contextlib.contextmanager
@@ -204,6 +266,9 @@ def styled_figure(
         columns: columns of axes.
         **grid: further arguments of `Figure.subplots`.
     """
+    import matplotlib
+    from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process
+
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # The reader's fonts show an SVG, not those of this machine.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
@@ -243,3 +308,9 @@ def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:
         average = weight * average + (1 - weight) * value
         smoothed.append(average / (1 - weight**number))
     return smoothed
+
+
+def thinned(values: Sequence, most: int) -> Sequence:
+    """Return at most so many of the values, evenly spaced and with the last one."""
+    stride = -(-len(values) // max(most, 1)) or 1
+    return values[::-1][::stride][::-1]

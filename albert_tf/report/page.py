@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import jinja2
 
+from albert_tf.files import write_text
 from albert_tf.logs import counted
+from albert_tf.report.charts import THEME
 from albert_tf.report.sections import SHOWN_CARDS, Section, Shade
+
+REPORT_FILE = "report.html"
+
+_logger = logging.getLogger(__name__)
 
 
 class Headline(NamedTuple):
@@ -50,10 +57,14 @@ def render(page: Page) -> str:
     return html_template("albert_tf.report", "report.html.j2").render(content, shown=SHOWN_CARDS)
 
 
+def write_page(path: str, page: Page) -> None:
+    """Write a page as an HTML file."""
+    write_text(path, render(page))
+    _logger.info("report in %s", path)
+
+
 def themed(svg: str) -> str:
     """Replace the colors of a chart by variables of the page, which has dark ones too."""
-    from albert_tf.report.charts import THEME  # loads Matplotlib, which has drawn the chart
-
     for name, color in THEME.items():
         svg = svg.replace(color, f"var(--{name})")
     return svg

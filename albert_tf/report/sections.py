@@ -6,7 +6,7 @@ Texts are plain text; the page escapes them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -78,6 +78,61 @@ class Table(NamedTuple):
         )
 
 
+def table(
+    columns: Mapping[str, str], rows: Iterable[Sequence[Any]], title: str = "", folded: str = ""
+) -> Table:
+    """Return a table of values.
+
+    Args:
+        columns: heading -> format of its values, such as ".1%"; "" for a column of texts, ">" for
+            texts that are aligned to the right, as numbers are.
+        rows: values, as many as columns; a text or `Shade` stays as it is, and None is an empty
+            cell.
+        title, folded: as of `Table`.
+    """
+
+    def cell(value: Any, form: str) -> str | Shade:
+        if isinstance(value, (str, Shade)):
+            return value
+        return "" if value is None else format(value, form)
+
+    cells = [tuple(map(cell, row, columns.values())) for row in rows]
+    numbers = frozenset(number for number, form in enumerate(columns.values()) if form)
+    return Table(list(columns), cells, numbers, title, folded)
+
+
+def matrix(columns: Sequence[str], counts: Mapping[str, Sequence[int]], title: str = "") -> Table:
+    """Return a table of counts, each shaded by its share of its row.
+
+    Args:
+        columns: headings, the first of which is that of the rows' names.
+        counts: name of a row -> its counts.
+        title: as of `Table`.
+    """
+    rows: list[tuple[str | Shade, ...]] = [
+        (name, *(Shade(f"{count:,}", count / max(sum(row), 1)) for count in row))
+        for name, row in counts.items()
+    ]
+    return Table(columns, rows, frozenset(range(1, len(columns))), title, wide=True)
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], digits: int, title: str = "") -> Table:
+    """Return a table of rows with the same keys, the headings; fractions have so many digits."""
+
+    def cell(value: Any) -> str:
+        return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+    cells = [["" if value is None else cell(value) for value in row.values()] for row in rows]
+    numbers = (n for n, value in enumerate(rows[0].values()) if isinstance(value, (int, float)))
+    return Table(list(rows[0]), cells, frozenset(numbers), title)
+
+
+def to_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of rows with the same keys, the headings, for a file."""
+    columns, cells, *_ = table_of(rows, 8)
+    return "".join("\t".join(map(str, line)) + "\n" for line in (columns, *cells))
+
+
 class Part(NamedTuple):
     """A part of a text; `marks`: "truth", "prediction", both with a space between them, or ""."""
 
@@ -135,23 +190,18 @@ def text_table(
 
 
 def error_section(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    count: int,
-    numbers: frozenset[int] = frozenset(),
-    unit: str = "examples",
+    columns: Mapping[str, str], rows: Sequence[Sequence[Any]], count: int, unit: str = "examples"
 ) -> Section:
-    """Return a section with the errors of a model, worst first.
+    """Return a section with the errors of a model.
 
     Args:
-        columns: headings.
-        rows: rows for the errors, worst first; the first `MOST_ERRORS` are shown.
+        columns: as of `table`.
+        rows: the errors, worst first; the first `MOST_ERRORS` are shown.
         count: number of evaluated examples.
-        numbers: indices of numeric columns.
         unit: what was evaluated, in the plural.
     """
     note = f"The {MOST_ERRORS} worst are listed." if len(rows) > MOST_ERRORS else ""
-    tables = [Table(columns, rows[:MOST_ERRORS], numbers)]
+    tables = [table(columns, rows[:MOST_ERRORS])]
     return counted_errors(len(rows), count, unit, note, tables=tables)
 
 

@@ -62,6 +62,15 @@ def is_better(metric: str, value: float, than: float | None) -> bool:
     return value < than if lower else value > than
 
 
+def best_of(metric: str, rows: Sequence[Mapping[str, float]]) -> int | None:
+    """Return the index of the row with the best value, the first of equals; None if all are NaN."""
+    best = None
+    for number, row in enumerate(rows):
+        if is_better(metric, row[metric], None if best is None else rows[best][metric]):
+            best = number
+    return best
+
+
 class BestCheckpoint:
     """Keeps the checkpoint with the best value of a metric, in a folder `best` of its own.
 

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
-from albert_tf.files import write_text
 from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.logs import counted
+from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
 from albert_tf.report.intervals import wilson
-from albert_tf.report.page import Headline, Page, render
-from albert_tf.report.sections import Section, Shade, Table
+from albert_tf.report.page import REPORT_FILE, Headline, Page, write_page
+from albert_tf.report.sections import Section, Shade, table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
-from albert_tf.training.rows import METRICS_FILE, Row, readable_rows, thinned
+from albert_tf.training.rows import METRICS_FILE, Row, readable_rows
 
-REPORT_FILE = "report.html"
-
-# Records of a long run that are read, and points of a curve that are drawn.
-_MOST_ROWS, _MOST_POINTS = 4000, 400
+# Records of a long run that are read.
+_MOST_ROWS = 4000
 # Fewer records make no curve, and short runs need not load what draws them.
 _FEWEST_POINTS = 10
-
-_NAMES = {"masked_lm": "Masked LM"}
-
-_logger = logging.getLogger(__name__)
 
 
 def write_report(
@@ -89,13 +82,11 @@ def write_report(
         command=command_line(given),
         versions=versions(),
     )
-    path = f"{folder}/{REPORT_FILE}"
-    write_text(path, render(page))
-    _logger.info("report in %s", path)
+    write_page(f"{folder}/{REPORT_FILE}", page)
 
 
 def _title(part: str) -> str:
-    return _NAMES.get(part, part.replace("_", " ").capitalize())
+    return part.replace("_", " ").capitalize().replace(" lm", " LM")
 
 
 def _model(options: PretrainingOptions, model: keras.Model) -> str:
@@ -159,25 +150,20 @@ def _scores(
         value = getattr(constant, measure, None)
         if measure == "accuracy" and constant and results[name] <= constant.accuracy:
             failed.append(f"{_title(part)} accuracy is not above that of {words}.")
-        rows.append(
-            (
-                f"{_title(part)} {measure}",
-                form.format(results[name]),
-                _interval(results, name)[0] if measure == "accuracy" else "",
-                form.format(value) if value is not None else "",
-                words,
-            )
-        )
+        interval = _interval(results, name)[0] if measure == "accuracy" else ""
+        baseline = form.format(value) if value is not None else ""
+        scored = form.format(results[name])
+        rows.append((f"{_title(part)} {measure}", scored, interval, baseline, words))
     step = results.get("global_step", results.get("step", 0))
     text = (
         f"After step {step:,.0f}. The baseline is the best constant prediction, without a model; "
         "its loss is the entropy of what is predicted. It is computed on up to "
         f"{MOST_COUNTED:,} examples."
     )
-    columns = ("result", "model", "95% interval", "baseline", "baseline predicts")
-    table = Table(columns, rows, frozenset({1, 2, 3}))
+    numbers = dict.fromkeys(("model", "95% interval", "baseline"), ">")
+    scores = table({"result": "", **numbers, "baseline predicts": ""}, rows)
     warnings = [Section("Warning: no better than a constant answer", " ".join(failed))]
-    return [*(warnings if failed else ()), Section(title, text, tables=[table])]
+    return [*(warnings if failed else ()), Section(title, text, tables=[scores])]
 
 
 def _filled(held_out: HeldOut, tokenizer: Tokenizer) -> list[Section]:
@@ -188,12 +174,12 @@ def _filled(held_out: HeldOut, tokenizer: Tokenizer) -> list[Section]:
         rows.append((f"{mask.before} ____ {mask.after}", mask.truth, *predicted))
     if not rows:
         return []
-    columns = ("text", "masked", *(f"after step {each.step:,}" for each in recorded))
+    columns = dict.fromkeys(("text", "masked", *(f"after step {e.step:,}" for e in recorded)), "")
     text = (
         "The most probable tokens for masks of the first examples, right ones shaded. Other masked "
         "words around them are shown here, but the model did not see them."
     )
-    return [Section("Filled masks", text, tables=[Table(columns, rows)])]
+    return [Section("Filled masks", text, tables=[table(columns, rows)])]
 
 
 def _learning(
@@ -203,112 +189,63 @@ def _learning(
     baselines: Mapping[str, tuple[str, Baseline]],
     best: BestRecord | None,
 ) -> list[Section]:
-    sources = {"training": (training, True), "held out": (evaluations, False)}
+    def both(quantity: str) -> list[Curve]:
+        held_out = Curve("held out", evaluations, quantity)
+        return [Curve("training", training, quantity, smoothed=True), held_out]
+
     chosen = best.step if best else None
-    losses = {name: (*rows, "loss") for name, rows in sources.items()}
-    charts = [_curves("Loss", losses, chosen=chosen)]
+    charts = draw_curves("Loss", both("loss"), chosen=chosen, fewest=_FEWEST_POINTS)
     for part in task.objective.parts:
-        name = f"{part}_accuracy"
         known = [baselines[part]] if part in baselines else []
         marks = [(words, each.accuracy) for words, each in known]
-        curves = {source: (*rows, name) for source, rows in sources.items()}
-        charts.append(_curves(f"{_title(part)} accuracy", curves, marks, True, chosen))
-    rate = {"learning rate": (training, False, "learning_rate")}
-    charts.append(_curves("Learning rate", rate))
-    text = "Curves of training are moving averages over the logged steps."
+        title, curves = f"{_title(part)} accuracy", both(f"{part}_accuracy")
+        charts += draw_curves(title, curves, marks, True, chosen, _FEWEST_POINTS)
+    charts += _of_training("Learning rate", {"learning rate": "learning_rate"}, training)
+    text = SMOOTHED
     if best:
         text += (
             f" The dotted line is the checkpoint with the best {best.metric}: step {best.step:,}."
         )
-    return _with_charts("Training curves", text, charts)
+    return [Section("Training curves", text, charts=charts)] if charts else []
 
 
 def _speed(training: list[Row]) -> list[Section]:
-    def median(name: str, form: Callable[[float], str]) -> list[str]:
-        values = [row[name] for row in training if name in row]
-        return [form(float(np.median(values)))] if values else []
-
+    forms = {
+        "examples_per_second": "{:,.1f} sequences/s",
+        "tokens_per_second": "{:,.0f} tokens/s",
+        "mfu": "model FLOPs utilization {:.1%}",
+        "input_wait": "{:.1%} of the time waiting for data",
+    }
+    found = {name: [row[name] for row in training if name in row] for name in forms}
     medians = [
-        *median("examples_per_second", "{:,.1f} sequences/s".format),
-        *median("tokens_per_second", "{:,.0f} tokens/s".format),
-        *median("mfu", "model FLOPs utilization {:.1%}".format),
-        *median("input_wait", "{:.1%} of the time waiting for data".format),
+        forms[name].format(float(np.median(values))) for name, values in found.items() if values
     ]
     if not medians:
         return []
-    utilization = "Utilization" if any("mfu" in row for row in training) else "Waiting for data"
+    shares = {"model FLOPs utilization": "mfu", "waiting for data": "input_wait"}
     charts = [
-        _curves("Sequences per second", {"sequences/s": (training, False, "examples_per_second")}),
-        _curves(
-            utilization,
-            {
-                "model FLOPs utilization": (training, False, "mfu"),
-                "waiting for data": (training, False, "input_wait"),
-            },
-            percent=True,
+        *_of_training("Sequences per second", {"sequences/s": "examples_per_second"}, training),
+        *_of_training(
+            "Utilization" if found["mfu"] else "Waiting for data", shares, training, True
         ),
     ]
-    text = f"Median: {', '.join(medians)}."
-    return _with_charts("Speed", text, charts) or [Section("Speed", text)]
+    return [Section("Speed", f"Median: {', '.join(medians)}.", charts=charts)]
 
 
-def _curves(
-    title: str,
-    curves: Mapping[str, tuple[list[Row], bool, str]],
-    marks: Sequence[tuple[str, float]] = (),
-    percent: bool = False,
-    chosen: int | None = None,
-) -> Callable[[], str] | None:
-    """Return what draws a chart; None if there are too few records for a curve.
-
-    Args:
-        title: of the chart.
-        curves: name -> the records, whether they are smoothed, and the quantity.
-        marks: names and values of horizontal lines.
-        percent: whether the values are shares.
-        chosen: step of a vertical line.
-    """
-    points = {
-        name: [(row["step"], row[quantity]) for row in rows if quantity in row]
-        for name, (rows, _, quantity) in curves.items()
-    }
-    if max(map(len, points.values())) < _FEWEST_POINTS:
-        return None
-
-    def draw() -> str:
-        from albert_tf.report.charts import Line, Mark, chart, smooth  # loads matplotlib
-
-        lines = []
-        for name, (_, is_smoothed, _) in curves.items():
-            if points[name]:
-                steps, values = map(list, zip(*points[name], strict=True))
-                values = smooth(values) if is_smoothed else values
-                drawn = [thinned(each, _MOST_POINTS) for each in (steps, values)]
-                lines.append(Line(name, *drawn))
-        return chart(title, lines, [Mark(*mark) for mark in marks], percent, chosen=chosen)
-
-    return draw
-
-
-def _with_charts(
-    title: str, text: str, charts: Sequence[Callable[[], str] | None]
-) -> list[Section]:
-    drawn = [draw() for draw in charts if draw]
-    return [Section(title, text, charts=drawn)] if drawn else []
+def _of_training(
+    title: str, quantities: Mapping[str, str], training: list[Row], percent: bool = False
+) -> list[str]:
+    curves = [Curve(name, training, quantity) for name, quantity in quantities.items()]
+    return draw_curves(title, curves, percent=percent, fewest=_FEWEST_POINTS)
 
 
 def _data(options: PretrainingOptions, adjacent: AdjacentFiles, model: keras.Model) -> Section:
     counts = ("documents", "sentences", "tokens", "examples")
-    rows = [
-        (name, *(f"{manifest[count]:,}" if count in manifest else "" for count in counts))
-        for name, manifest in adjacent.data.items()
-    ]
-    tables = []
-    if rows:
-        tables.append(Table(("trained on", *counts), rows, frozenset(range(1, 5))))
-    if adjacent.evaluated:
-        evaluated = [(each.data, f"{each.examples:,}") for each in adjacent.evaluated]
-        tables.append(Table(("evaluated on", "examples"), evaluated, frozenset({1})))
+    rows = [(name, *map(manifest.get, counts)) for name, manifest in adjacent.data.items()]
+    evaluated = [(each.data, each.examples) for each in adjacent.evaluated]
+    trained_on = {"trained on": "", **dict.fromkeys(counts, ",")}
+    tables = [table(trained_on, rows)] if rows else []
+    tables += [table({"evaluated on": "", "examples": ","}, evaluated)] if evaluated else []
     text = (
         f"The model has {model.count_params():,} parameters. Examples have up to "
         f"{options.max_seq_length} tokens, of which up to {options.max_predictions_per_seq} are "

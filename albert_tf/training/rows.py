@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, parse_json, read_bytes, read_lines
+from albert_tf.report.charts import thinned
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -50,12 +51,6 @@ def readable_rows(path: str, most: int | None = None) -> list[Row]:
         with contextlib.suppress(InputError):
             rows.append(parse_row(line, path))
     return rows
-
-
-def thinned(values: Sequence, most: int) -> Sequence:
-    """Return at most so many of the values, evenly spaced and with the last one."""
-    stride = -(-len(values) // max(most, 1)) or 1
-    return values[::-1][::stride][::-1]
 
 
 def rounded(results: Mapping[str, float]) -> dict[str, float]:

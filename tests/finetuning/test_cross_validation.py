@@ -64,10 +64,10 @@ class FakeRun:
         results = context.task.score(rows, {"logits": logits})
         self.evaluation = Scored(results, None, [{"logits": logits}])
 
-    def train(self):
-        pass
+    def start(self):
+        return self
 
-    choose_checkpoint = write_results = train
+    write_results = start
 
 
 @pytest.mark.integration

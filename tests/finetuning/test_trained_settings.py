@@ -12,7 +12,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import find_metric
-from albert_tf.finetuning.run_comparison import finish, finished_record
+from albert_tf.finetuning.runs import finish, finished_record
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
@@ -135,7 +135,9 @@ def test_finished_runs_of_earlier_versions_are_recognized(tmp_path):
     options = ClassificationOptions(output_dir=f"{tmp_path}/seed-1", text_column="body")
     (tmp_path / "seed-1").mkdir()
     results = {"f1": 0.5, "pearson": math.nan}
-    finish(options, "data", 7, f"{tmp_path}/seed-1/model.ckpt-7", results, None)
+    scored = SimpleNamespace(results=results, collapsed=None)
+    place = f"{tmp_path}/seed-1/model.ckpt-7"
+    finish(options, "data", SimpleNamespace(step=7, checkpoint=place, evaluation=scored))
     path = tmp_path / "seed-1" / "finished.json"
     record = json.loads(path.read_text(), parse_constant=pytest.fail)
     assert math.isnan(finished_record(options, "data")["results"]["pearson"])

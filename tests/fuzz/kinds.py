@@ -24,8 +24,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
 from albert_tf.files import read_rows as read_table
-from albert_tf.finetuning import run_comparison, run_report
-from albert_tf.finetuning.report_results import read_results
+from albert_tf.finetuning import run_report, runs
+from albert_tf.finetuning.run_report import read_results
 from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
@@ -301,17 +301,19 @@ def _read_log(folder: pathlib.Path) -> None:
     log = TrainingLog(str(folder), 100, 50, Workload(8, 16, 1.0))
     log.close()
     shutil.rmtree(folder / "train")
-    run_report._learning(str(folder), ["accuracy"])
+    run_report._learning(str(folder), ["accuracy"], False)
 
 
 def _read_finished(folder: pathlib.Path) -> None:
-    run_comparison.finished_record(QuestionAnsweringOptions(output_dir=str(folder)), "data")
+    runs.finished_record(QuestionAnsweringOptions(output_dir=str(folder)), "data")
 
 
 def _make_finished(folder: pathlib.Path) -> None:
     options = QuestionAnsweringOptions(output_dir=str(folder / "run"))
     (folder / "run").mkdir()
-    run_comparison.finish(options, "data", 7, f"{folder}/model.ckpt-7", {"f1": 0.5}, None)
+    scored = types.SimpleNamespace(results={"f1": 0.5}, collapsed=None)
+    run = {"step": 7, "checkpoint": f"{folder}/model.ckpt-7", "evaluation": scored}
+    runs.finish(options, "data", types.SimpleNamespace(**run))
     (folder / "run" / "finished.json").rename(folder / "finished.json")
     (folder / "run").rmdir()
 

@@ -114,13 +114,13 @@ def test_tables_as_text_align_numbers_to_the_right():
 
 def test_errors_are_counted_and_the_first_shown():
     rows = [(f"text {n}",) for n in range(MOST_ERRORS + 5)]
-    section = error_section(["text"], rows, 100)
+    section = error_section({"text": ""}, rows, 100)
     assert (
         section.text
         == f"{len(rows)} of 100 examples are predicted incorrectly. The 20 worst are listed."
     )
     assert section.tables[0].rows == rows[:MOST_ERRORS]
-    none = error_section(["text"], [], 7, unit="questions")
+    none = error_section({"text": ""}, [], 7, unit="questions")
     assert none.text == "All 7 questions are predicted correctly."
     assert not none.tables
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from sklearn import metrics
 
 from albert_tf.report.breakdowns import by_length, calibration
 from albert_tf.report.charts import scatter
@@ -18,6 +18,8 @@ from albert_tf.report.sections import (
     counted_errors,
     error_section,
     excerpt,
+    matrix,
+    table,
 )
 
 # Larger matrices are hard to read; the most confused pairs of labels are shown instead.
@@ -49,43 +51,38 @@ def class_sections(
         unit: of the lengths.
     """
     predicted = probabilities.argmax(axis=-1)
-    confused = metrics.confusion_matrix(label_ids, predicted, labels=np.arange(len(labels)))
-    small = len(labels) <= _MOST_LABELS
-    tables = [(_matrix if small else _pairs)(labels, confused), _by_label(labels, confused)]
-    label_probabilities = probabilities[np.arange(len(label_ids)), label_ids]
-    wrong = np.flatnonzero(predicted != label_ids)
-    rows = {
-        number: (
-            excerpt(texts[number]),
-            f"{probabilities[number, predicted[number]]:.1%}",
-            f"{label_probabilities[number]:.1%}",
-        )
-        for number in wrong[np.argsort(label_probabilities[wrong], kind="stable")]
-    }
-    cells: dict[str, list[tuple[str, ...]]] = {}
-    for number, row in rows.items():
-        cell = f"{labels[label_ids[number]]} predicted as {labels[predicted[number]]}"
-        cells.setdefault(cell, []).append(row)
+    right, examples = predicted == label_ids, np.arange(len(label_ids))
+    confused = np.zeros((len(labels), len(labels)), int)
+    np.add.at(confused, (label_ids, predicted), 1)
+    heading = "Confusion matrix: rows are labels, columns are predictions"
+    tables = [
+        matrix(("label", *labels), dict(zip(labels, confused, strict=True)), heading)
+        if len(labels) <= _MOST_LABELS
+        else _pairs(labels, confused),
+        _by_label(
+            labels, np.diag(confused), confused.sum(axis=1), confused.sum(axis=0), "By label"
+        ),
+    ]
+    columns = {"text": "", "P(prediction)": ".1%", "P(label)": ".1%"}
+    surest, label_probabilities = probabilities.max(axis=-1), probabilities[examples, label_ids]
+    cells: dict[str, list[tuple]] = {}  # of the confusion matrix
+    for n in np.argsort(label_probabilities, kind="stable"):
+        if not right[n]:
+            cell = f"{labels[label_ids[n]]} predicted as {labels[predicted[n]]}"
+            row = (excerpt(texts[n]), surest[n], label_probabilities[n])
+            cells.setdefault(cell, []).append(row)
+    errors = []
+    for cell, rows in sorted(cells.items(), key=lambda each: -len(each[1]))[:_MOST_CELLS]:
+        errors.append(table(columns, rows[:_SHOWN_OF_CELL], f"{cell}: {len(rows):,}"))
+        if more := rows[_SHOWN_OF_CELL:MOST_ERRORS]:
+            errors.append(table(columns, more, folded=f"{len(more)} more"))
+    note = "Of each confusion, the most confident errors come first."
     return [
         Section("Labels", tables=tables, intervals=intervals),
-        *by_length(lengths, predicted == label_ids, unit=unit),
-        calibration(probabilities.max(axis=-1), predicted == label_ids),
-        _errors_by_cell(cells, len(texts)),
+        *by_length(lengths, right, unit=unit),
+        calibration(surest, right),
+        counted_errors(int((~right).sum()), len(texts), "examples", note, tables=errors),
     ]
-
-
-def _errors_by_cell(cells: Mapping[str, list[tuple[str, ...]]], count: int) -> Section:
-    """Return the worst errors of each cell of the confusion matrix, the largest cells first."""
-    columns = ("text", "P(prediction)", "P(label)")
-    tables = []
-    for cell, rows in sorted(cells.items(), key=lambda each: -len(each[1]))[:_MOST_CELLS]:
-        title = f"{cell}: {len(rows):,}"
-        tables.append(Table(columns, rows[:_SHOWN_OF_CELL], frozenset({1, 2}), title))
-        if more := rows[_SHOWN_OF_CELL:MOST_ERRORS]:
-            tables.append(Table(columns, more, frozenset({1, 2}), folded=f"{len(more)} more"))
-    note = "Of each confusion, the most confident errors come first."
-    errors = sum(map(len, cells.values()))
-    return counted_errors(errors, count, "examples", note, tables=tables)
 
 
 def label_sections(
@@ -98,14 +95,18 @@ def label_sections(
         assigned: `[examples, labels]`, 1 for each label that is predicted for an example.
         probabilities: `[examples, labels]`.
     """
-    rows = []
-    for number, label in enumerate(labels):
-        of = assigned[:, number] > 0
-        mean = f"{probabilities[of, number].mean():.1%}" if of.any() else ""
-        share = Shade(f"{of.mean():.1%}", float(of.mean()))
-        rows.append((label, share, f"{of.sum():,}", mean))
-    columns = ("label", "share", "predictions", "mean probability")
-    return [Section("Predictions", tables=[Table(columns, rows, frozenset({1, 2, 3}))])]
+    chosen = assigned > 0
+    rows = [
+        (
+            label,
+            Shade(f"{of.mean():.1%}", float(of.mean())),
+            of.sum(),
+            p[of].mean() if of.any() else None,
+        )
+        for label, of, p in zip(labels, chosen.T, probabilities.T, strict=True)
+    ]
+    columns = {"label": "", "share": ">", "predictions": ",", "mean probability": ".1%"}
+    return [Section("Predictions", tables=[table(columns, rows)])]
 
 
 def quantile_sections(values: np.ndarray) -> list[Section]:
@@ -116,8 +117,8 @@ def quantile_sections(values: np.ndarray) -> list[Section]:
     """
     names = ("minimum", "first quartile", "median", "third quartile", "maximum")
     quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
-    rows = [(name, f"{value:.4g}") for name, value in zip(names, quantiles, strict=True)]
-    return [Section("Predictions", tables=[Table(("", "prediction"), rows, frozenset({1}))])]
+    rows = [*zip(names, quantiles, strict=True)]
+    return [Section("Predictions", tables=[table({"": "", "prediction": ".4g"}, rows)])]
 
 
 def number_sections(
@@ -137,12 +138,10 @@ def number_sections(
     chart = scatter(
         "Predictions against the truth", truth.tolist(), values.tolist(), "truth", "prediction"
     )
-    rows = [
-        (excerpt(texts[number]), f"{truth[number]:.4g}", f"{values[number]:.4g}")
-        for number in np.argsort(-errors, kind="stable")
-    ]
+    order = np.argsort(-errors, kind="stable")
+    rows = [(excerpt(texts[number]), truth[number], values[number]) for number in order]
     text = f"The median absolute error is {np.median(errors):.3g}."
-    worst = error_section(("text", "truth", "prediction"), rows, len(texts), frozenset({1, 2}))
+    worst = error_section({"text": "", "truth": ".4g", "prediction": ".4g"}, rows, len(texts))
     return [
         Section("Predictions", text, charts=[chart], intervals=intervals),
         worst._replace(text="The predictions with the largest errors."),
@@ -168,68 +167,58 @@ def label_set_sections(
         threshold: the lowest probability at which a label is predicted.
     """
     truth, predicted = truth > 0, probabilities >= threshold
-    rows = []
-    for number, label in enumerate(labels):
-        correct = (truth[:, number] & predicted[:, number]).sum()
-        rows.append(_label_row(label, correct, truth[:, number].sum(), predicted[:, number].sum()))
+    by_label = _by_label(
+        labels, *(each.sum(axis=0) for each in (truth & predicted, truth, predicted))
+    )
     surprise = np.where(truth, 1 - probabilities, probabilities).max(axis=-1)
     wrong = np.flatnonzero((truth != predicted).any(axis=-1))
 
     def names(chosen: np.ndarray) -> str:
-        return (
-            ", ".join(label for label, is_chosen in zip(labels, chosen, strict=True) if is_chosen)
-            or "-"
-        )
+        return ", ".join(itertools.compress(labels, chosen)) or "-"
 
     errors = [
         (excerpt(texts[n]), names(truth[n]), names(predicted[n]))
         for n in wrong[np.argsort(-surprise[wrong], kind="stable")]
     ]
-    table = Table(_LABEL_COLUMNS, rows, frozenset({1, 2, 3, 4, 5}))
+    columns = dict.fromkeys(("text", "labels", "prediction"), "")
     return [
-        Section("Labels", tables=[table], intervals=intervals),
-        error_section(("text", "labels", "prediction"), errors, len(texts)),
+        Section("Labels", tables=[by_label], intervals=intervals),
+        error_section(columns, errors, len(texts)),
     ]
 
 
-_LABEL_COLUMNS = ("label", "examples", "predicted", "precision", "recall", "F1")
+def _by_label(
+    labels: Sequence[str],
+    right: np.ndarray,
+    examples: np.ndarray,
+    predicted: np.ndarray,
+    title: str = "",
+) -> Table:
+    """Return a table of results by label, from counts `[labels]`."""
 
+    def share(part: int, whole: int) -> float | None:
+        return part / whole if whole else None
 
-def _label_row(label: str, correct: int, count: int, predicted: int) -> tuple[str, ...]:
-    def share(part: float, whole: float) -> str:
-        return f"{part / whole:.1%}" if whole else ""
-
-    f1 = share(2 * correct, count + predicted)
-    precision, recall = share(correct, predicted), share(correct, count)
-    return label, f"{count:,}", f"{predicted:,}", precision, recall, f1
-
-
-def _by_label(labels: Sequence[str], confused: np.ndarray) -> Table:
     rows = [
-        _label_row(label, confused[n, n], confused[n].sum(), confused[:, n].sum())
-        for n, label in enumerate(labels)
+        (
+            label,
+            count,
+            found,
+            share(both, found),
+            share(both, count),
+            share(2 * both, count + found),
+        )
+        for label, both, count, found in zip(labels, right, examples, predicted, strict=True)
     ]
-    return Table(_LABEL_COLUMNS, rows, frozenset({1, 2, 3, 4, 5}), "By label")
-
-
-def _matrix(labels: Sequence[str], confused: np.ndarray) -> Table:
-    rows: list[Sequence[str | Shade]] = []
-    for label, counts in zip(labels, confused, strict=True):
-        total = max(counts.sum(), 1)
-        rows.append((label, *(Shade(f"{count:,}", count / total) for count in counts)))
-    numbers = frozenset(range(1, len(labels) + 1))
-    heading = "Confusion matrix: rows are labels, columns are predictions"
-    return Table(("label", *labels), rows, numbers, heading, wide=True)
+    counts = {"label": "", "examples": ",", "predicted": ","}
+    shares = dict.fromkeys(("precision", "recall", "F1"), ".1%")
+    return table(counts | shares, rows, title)
 
 
 def _pairs(labels: Sequence[str], confused: np.ndarray) -> Table:
     wrong = confused - np.diag(np.diag(confused))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_PAIRS]
     pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
-    rows = [
-        (labels[label], labels[predicted], f"{wrong[label, predicted]:,}")
-        for label, predicted in pairs
-        if wrong[label, predicted]
-    ]
-    columns = ("label", "prediction", "examples")
-    return Table(columns, rows, frozenset({2}), "Most frequently confused labels")
+    rows = [(labels[a], labels[b], wrong[a, b]) for a, b in pairs if wrong[a, b]]
+    columns = {"label": "", "prediction": "", "examples": ","}
+    return table(columns, rows, "Most frequently confused labels")

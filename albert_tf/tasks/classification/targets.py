@@ -25,6 +25,7 @@ from albert_tf.modeling.losses import (
 )
 from albert_tf.report.intervals import Interval, bootstrap_mean
 from albert_tf.report.sections import Section
+from albert_tf.tasks.classification import report
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -220,8 +221,6 @@ class OneLabel(Target):
         return -np.log(probabilities.clip(smallest, 1 - smallest))
 
     def report_sections(self, examples, truth, logits, suffix):
-        from albert_tf.tasks.classification import report
-
         values = self.values(logits)
         if truth is None:
             assigned = np.eye(self.outputs)[self.predicted(logits)]
@@ -286,8 +285,6 @@ class Number(Target):
         return (self.predicted(logits) - truth) ** 2
 
     def report_sections(self, examples, truth, logits, suffix):
-        from albert_tf.tasks.classification import report
-
         values = self.predicted(logits)
         if truth is None:
             return report.quantile_sections(values)
@@ -352,8 +349,6 @@ class SeveralLabels(Target):
         return np.logaddexp(0, wide) - truth * wide
 
     def report_sections(self, examples, truth, logits, suffix):
-        from albert_tf.tasks.classification import report
-
         values = self.values(logits)
         if truth is None:
             return report.label_sections(self.labels, self.predicted(logits), values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from albert_tf.report.sections import (
     Part,
     Section,
     Shade,
-    Table,
     counted_errors,
     excerpt,
+    table,
 )
 from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
 
@@ -33,19 +33,24 @@ def choice_sections(examples: ExampleSet, probabilities: np.ndarray) -> list[Sec
     questions: Sequence[ChoiceQuestion] = examples.examples
     predicted = probabilities.argmax(axis=-1)
     if any(question.answer is None for question in questions):
-        return [_letters_section(f"Predictions ({examples.split})", predicted, None)]
+        return [_letters(f"Predictions ({examples.split})", predicted, None, {})]
     answers = np.array([question.answer for question in questions])
-    correct = predicted == answers
-    groups = [question.group for question in questions]
-    sections = []
-    if len(set(groups)) > 1:
-        sections.append(by_group("By set", groups, correct, "set"))
-    sections += by_length(examples.features.example_lengths, correct)
-    loss = -np.log(probabilities[np.arange(len(answers)), answers].clip(1e-15))
-    letters = _letters_section("Letters", predicted, answers)
-    sections.append(letters._replace(intervals=_intervals(correct, np.array(groups), loss)))
-    sections.append(calibration(probabilities.max(axis=-1), correct))
-    sections.append(_errors_section(questions, probabilities))
+    correct, groups = predicted == answers, np.array([question.group for question in questions])
+    answer_probabilities = probabilities[np.arange(len(answers)), answers]
+    intervals = {"eval_accuracy": wilson(correct.sum(), len(correct))}
+    for group in sorted(set(groups) - {""}):
+        of = correct[groups == group]
+        intervals[f"eval_accuracy_{group}"] = wilson(of.sum(), len(of))
+    intervals["eval_loss"] = bootstrap_mean(-np.log(answer_probabilities.clip(1e-15)))
+    order = [n for n in np.argsort(answer_probabilities, kind="stable") if not correct[n]]
+    cards = [_card(questions[n], probabilities[n]) for n in order[:MOST_ERRORS]]
+    sections = [
+        *([by_group("By set", groups, correct, "set")] if len(set(groups)) > 1 else []),
+        *by_length(examples.features.example_lengths, correct),
+        _letters("Letters", predicted, answers, intervals),
+        calibration(probabilities.max(axis=-1), correct),
+        counted_errors(len(order), len(questions), "questions", MARKED, cards=cards),
+    ]
     if examples.split == "eval":
         return sections
     return [
@@ -53,44 +58,31 @@ def choice_sections(examples: ExampleSet, probabilities: np.ndarray) -> list[Sec
     ]
 
 
-def _intervals(correct: np.ndarray, groups: np.ndarray, loss: np.ndarray) -> dict[str, Interval]:
-    intervals = {"eval_accuracy": wilson(correct.sum(), len(correct))}
-    for group in sorted(set(groups) - {""}):
-        of = correct[groups == group]
-        intervals[f"eval_accuracy_{group}"] = wilson(of.sum(), len(of))
-    intervals["eval_loss"] = bootstrap_mean(loss)
-    return intervals
-
-
-def _letters_section(title: str, predicted: np.ndarray, answers: np.ndarray | None) -> Section:
+def _letters(
+    title: str,
+    predicted: np.ndarray,
+    answers: np.ndarray | None,
+    intervals: Mapping[str, Interval],
+) -> Section:
+    columns = {"letter": "", "predicted": ">"}
+    if answers is not None:
+        columns |= {"answer": ">", "recall": ".1%"}
     last = int(max(predicted.max(), 0 if answers is None else answers.max()))
     rows = []
     for number in range(last + 1):
-        row: list[str | Shade] = [LETTERS[number], Shade.of(predicted == number)]
+        row: list[str | Shade | float | None] = [LETTERS[number], Shade.of(predicted == number)]
         if answers is not None:
             of = predicted[answers == number]
-            row += [Shade.of(answers == number), f"{(of == number).mean():.1%}" if len(of) else ""]
+            row += [Shade.of(answers == number), (of == number).mean() if len(of) else None]
         rows.append(row)
-    columns = ["letter", "predicted"]
-    if answers is not None:
-        columns += ["answer", "recall"]
-    return Section(title, tables=[Table(columns, rows, frozenset(range(1, len(columns))))])
+    return Section(title, tables=[table(columns, rows)], intervals=intervals)
 
 
-def _errors_section(questions: Sequence[ChoiceQuestion], probabilities: np.ndarray) -> Section:
-    answers = np.array([question.answer for question in questions])
-    predicted = probabilities.argmax(axis=-1)
-    answer_probabilities = probabilities[np.arange(len(answers)), answers]
-    wrong = np.flatnonzero(predicted != answers)
-    cards = []
-    for number in wrong[np.argsort(answer_probabilities[wrong], kind="stable")][:MOST_ERRORS]:
-        question, choice_id = questions[number], predicted[number]
-        marks = {int(choice_id): "prediction", int(answers[number]): "truth"}
-        choices = [
-            (LETTERS[n], [Part(choice, marks.get(n, "")), Part(f" {probabilities[number, n]:.1%}")])
-            for n, choice in enumerate(question.choices)
-        ]
-        title = question.question or "(no question)"
-        facts = [*choices, ("id", [Part(question.id)])]
-        cards.append(Card(title, facts, [Part(excerpt(question.context, 300))]))
-    return counted_errors(len(wrong), len(questions), "questions", MARKED, cards=cards)
+def _card(question: ChoiceQuestion, probabilities: np.ndarray) -> Card:
+    marks = {int(probabilities.argmax()): "prediction", question.answer: "truth"}
+    choices = [
+        (LETTERS[n], [Part(choice, marks.get(n, "")), Part(f" {probabilities[n]:.1%}")])
+        for n, choice in enumerate(question.choices)
+    ]
+    facts = [*choices, ("id", [Part(question.id)])]
+    return Card(question.question or "(no question)", facts, [Part(excerpt(question.context, 300))])

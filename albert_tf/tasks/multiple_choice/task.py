@@ -36,6 +36,7 @@ from albert_tf.tasks.multiple_choice.readers import (
     groups_of,
     read_questions,
 )
+from albert_tf.tasks.multiple_choice.report import choice_sections
 from albert_tf.tokenizers import Tokenizer, packing
 
 logger = logging.getLogger(__name__)
@@ -239,10 +240,6 @@ class MultipleChoiceTask(FineTuningTask):
         return f"every answer is {LETTERS[predicted.pop()]}"
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        from albert_tf.tasks.multiple_choice.report import (
-            choice_sections,  # loads Matplotlib
-        )
-
         return choice_sections(examples, probabilities(examples, outputs))
 
 

@@ -55,30 +55,37 @@ def squad_sections(
     has_answer = np.array([bool(question.answers) for question in questions])
     exact = scores[:, 0] > 0
     because = f", because {reason}" if reason else ""
-    scored = f"answer_metric={metric.name}{because}: {metric.source}."
-    sections = [Section("Scores", scored)]
+    sections = [Section("Scores", f"answer_metric={metric.name}{because}: {metric.source}.")]
     if version_2 and len(set(has_answer)) > 1:
         names = ["with an answer" if has else "without an answer" for has in has_answer]
         sections.append(by_group("With and without an answer", names, exact, "questions", _SHARE))
     words = [question_word(question.text) for question in questions]
     if len(set(words)) > 1:
         sections.append(by_group("By question word", words, exact, "word", _SHARE))
-    answer_lengths = np.array(
-        [len(metric.split(q.answers[0].text)) for q in questions if q.answers]
-    )
-    if len(answer_lengths):
-        title = "By length of the answer"
-        sections += by_length(answer_lengths, exact[has_answer], title, "words", _SHARE)
-    context_lengths = np.array([len(question.context.split()) for question in questions])
-    sections += by_length(context_lengths, exact, "By length of the context", "words", _SHARE)
-    errors = _errors(questions, predictions, answers, scores)
+    first = [len(metric.split(q.answers[0].text)) for q in questions if q.answers]
+    contexts = [len(question.context.split()) for question in questions]
+    of_texts = (("answer", first, exact[has_answer]), ("context", contexts, exact))
+    for text, lengths, right in of_texts if first else of_texts[1:]:
+        title = f"By length of the {text}"
+        sections += by_length(np.array(lengths), right, title, "words", _SHARE)
     prefix = metric.prefix
     intervals = _intervals(scores, f"{prefix}exact_match", f"{prefix}f1")
-    if version_2:
-        for name, of in (("HasAns", has_answer), ("NoAns", ~has_answer)):
-            if of.any():
-                intervals |= _intervals(scores[of], f"{name}_{prefix}exact", f"{name}_{prefix}f1")
-    return [*sections, errors._replace(intervals=intervals)]
+    for name, of in (("HasAns", has_answer), ("NoAns", ~has_answer)):
+        if version_2 and of.any():
+            intervals |= _intervals(scores[of], f"{name}_{prefix}exact", f"{name}_{prefix}f1")
+    errors = []
+    for question, answer, (_, f1), is_exact in zip(questions, answers, scores, exact, strict=True):
+        if not is_exact:
+            best = predictions[question.id].nbest()
+            confidence = float(best[0]["probability"]) if best and answer else 0.0
+            errors.append((f1, -confidence, question, answer))
+    errors.sort(key=lambda error: error[:2])  # of the same F1, the most confident first
+    cards = [
+        _card(question, predictions[question.id], answer, f1, -confidence)
+        for f1, confidence, question, answer in errors[:MOST_ERRORS]
+    ]
+    worst = counted_errors(len(errors), len(questions), "questions", MARKED, cards=cards)
+    return [*sections, worst._replace(intervals=intervals)]
 
 
 def answered_section(answers: Sequence[str]) -> Section:
@@ -104,39 +111,14 @@ def question_word(question: str) -> str:
     return {"whom": "who", "whose": "who"}.get(found[1], found[1]) if found else "other"
 
 
-def _errors(
-    questions: Sequence[SquadQuestion],
-    predictions: Mapping[str, Prediction],
-    answers: Sequence[str],
-    scores: np.ndarray,
-) -> Section:
-    """Return wrong answers: lowest F1 first, and among these the most confident."""
-    errors = []
-    for question, answer, (exact, f1) in zip(questions, answers, scores, strict=True):
-        if not exact:
-            best = predictions[question.id].nbest()
-            confidence = float(best[0]["probability"]) if best and answer else 0.0
-            errors.append((f1, -confidence, question, answer))
-    errors.sort(key=lambda error: error[:2])
-    cards = [
-        _card(question, predictions[question.id], answer, f1, -confidence)
-        for f1, confidence, question, answer in errors[:MOST_ERRORS]
-    ]
-    return counted_errors(len(errors), len(questions), "questions", MARKED, cards=cards)
-
-
 def _card(
     question: SquadQuestion, prediction: Prediction, answer: str, f1: float, confidence: float
 ) -> Card:
     """Return a question, its answers and the prediction, marked in the sentences around them."""
-    texts = list(dict.fromkeys(each.text for each in question.answers))
-    truth = (
-        [Part("none")]
-        if not texts
-        else [Part(texts[0], "truth"), Part("".join(f", or {each}" for each in texts[1:]))]
-    )
-    shown = [Part("none")]
-    spans = []
+    first, *others = dict.fromkeys(each.text for each in question.answers) or [""]
+    truth = [Part(first, "truth"), Part("".join(f", or {each}" for each in others))]
+    truth = truth if question.answers else [Part("none")]
+    shown, spans = [Part("none")], []
     if placed := question.placed_answer():
         spans.append((placed.start, placed.start + len(placed.text), "truth"))
     if answer:

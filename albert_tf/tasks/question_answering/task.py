@@ -33,6 +33,7 @@ from albert_tf.tasks.question_answering.metrics import (
 )
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
+from albert_tf.tasks.question_answering.report import answered_section, squad_sections
 from albert_tf.tasks.question_answering.spans import (
     Prediction,
     predict_answers,
@@ -282,9 +283,6 @@ class QuestionAnsweringTask(FineTuningTask):
         write_answers(folder, self.predictions(examples, outputs), self.threshold())
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        # Loads Matplotlib.
-        from albert_tf.tasks.question_answering.report import answered_section, squad_sections
-
         threshold = self.threshold()
         predictions = self.predictions(examples, outputs)
         if examples.split == "predict":

@@ -20,6 +20,7 @@ from albert_tf.tasks.sentences.model import (
 )
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
+from albert_tf.tasks.sentences.report import search_sections, similarity_sections
 from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_by_chance, scores_of, search
 from albert_tf.tokenizers import Tokenizer, packing
 
@@ -140,8 +141,6 @@ class SentenceTask(FineTuningTask):
         return Baseline("a random order", results)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        from albert_tf.tasks.sentences.report import search_sections, similarity_sections
-
         if examples.split != "eval":
             return []
         if self.options.scored:

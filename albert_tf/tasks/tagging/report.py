@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from albert_tf.report.intervals import Interval, bootstrap, wilson
-from albert_tf.report.sections import Section, Shade, Table, error_section
+from albert_tf.report.intervals import bootstrap, wilson
+from albert_tf.report.sections import Section, error_section, matrix, table
 from albert_tf.tasks.tagging.tags import Entity, Scores, count_matches
 from albert_tf.tasks.tagging.windows import WordTags
 
@@ -34,37 +34,34 @@ def entity_sections(
         predicted: per text, those of the model.
     """
     counts = count_matches(truth, predicted)
-    rows = [_type_row(label or "all types", scores) for label, scores in counts.items()]
-    columns = ("type", "precision", "recall", "F1", "entities", "predicted")
-    by_type = Table(columns, rows[1:] + rows[:1], frozenset(range(1, 6)))
+    rows = [_row(label or "all types", scores) for label, scores in counts.items()]
+    by_type = table(_columns("type", "entities"), rows[1:] + rows[:1])
     errors = [find_errors(true, found) for true, found in zip(truth, predicted, strict=True)]
+    pairs = zip(truth, predicted, strict=True)
+    of_texts = np.array([count_matches([true], [found])[""] for true, found in pairs], float)
+
+    def statistic(name: str, drawn: np.ndarray) -> np.ndarray:
+        return np.array([getattr(Scores(*sums), name) for sums in drawn @ of_texts])
+
+    intervals = {
+        f"eval_{name}": bootstrap(functools.partial(statistic, name), len(texts))
+        for name in ("precision", "recall", "f1")
+    }
     return [
-        Section("Entities", tables=[by_type], intervals=_intervals(truth, predicted)),
+        Section("Entities", tables=[by_type], intervals=intervals),
         _confusion(truth, errors),
         _worst_errors(texts, truth, predicted, errors),
     ]
 
 
-def _type_row(name: str, scores: Scores) -> tuple[str, ...]:
-    shares = (f"{share:.1%}" for share in (scores.precision, scores.recall, scores.f1))
-    return name, *shares, f"{scores.support:,}", f"{scores.predicted:,}"
+def _columns(name: str, unit: str) -> dict[str, str]:
+    shares = dict.fromkeys(("precision", "recall", "F1"), ".1%")
+    return {name: "", **shares, unit: ",", "predicted": ","}
 
 
-def _intervals(
-    truth: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]
-) -> dict[str, Interval]:
-    counts = np.array(
-        [count_matches([true], [found])[""] for true, found in zip(truth, predicted, strict=True)],
-        np.float64,
-    )
-
-    def statistic(name: str, drawn: np.ndarray) -> np.ndarray:
-        return np.array([getattr(Scores(*sums), name) for sums in drawn @ counts])
-
-    return {
-        f"eval_{name}": bootstrap(functools.partial(statistic, name), len(counts))
-        for name in ("precision", "recall", "f1")
-    }
+def _row(name: str, scores: Scores) -> tuple[str | float, ...]:
+    shares = scores.precision, scores.recall, scores.f1
+    return name, *shares, scores.support, scores.predicted
 
 
 Error = tuple[str, Entity | None, Entity | None]
@@ -116,14 +113,9 @@ def _confusion(truth: Sequence[Sequence[Entity]], errors: Sequence[list[Error]])
     seen = {label for pair in confused for label in pair} - {_SPURIOUS, _BOUNDARY, _MISSED}
     types = sorted(seen, key=lambda label: (-support[label], label))[:_MOST_TYPES]
     columns = (*types, _BOUNDARY, _MISSED)
-    rows: list[Sequence[str | Shade]] = []
-    for label in (*types, _SPURIOUS):
-        counts = [confused[label, column] for column in columns]
-        total = max(sum(counts), 1)
-        rows.append((label, *(Shade(f"{count:,}", count / total) for count in counts)))
-    table = Table(("type", *columns), rows, frozenset(range(1, len(columns) + 1)), wide=True)
+    counts = {of: [confused[of, column] for column in columns] for of in (*types, _SPURIOUS)}
     text = "Rows are the entities of the data by type, columns what was predicted for them."
-    return Section("Confusion of types", text, tables=[table])
+    return Section("Confusion of types", text, tables=[matrix(("type", *columns), counts)])
 
 
 def _worst_errors(
@@ -146,12 +138,12 @@ def _worst_errors(
         places = [entity for _, *pair in of_text for entity in pair if entity]
         start = max(min(each.start for each in places) - _CONTEXT, 0)
         end = max(each.end for each in places) + _CONTEXT
-        marked = [
-            marked_text(texts[number], entities, start, end)
-            for entities in (truth[number], predicted[number])
-        ]
+        marked = (
+            marked_text(texts[number], each[number], start, end) for each in (truth, predicted)
+        )
         rows.append((*marked, "\n".join(map(_described, of_text))))
-    return error_section(("text", "prediction", "errors"), rows, len(texts), unit="texts")
+    columns = dict.fromkeys(("text", "prediction", "errors"), "")
+    return error_section(columns, rows, len(texts), unit="texts")
 
 
 def marked_text(text: str, entities: Iterable[Entity], start: int, end: int) -> str:
@@ -190,21 +182,17 @@ def tag_sections(
     support = collections.Counter(tag for _, tag, _ in rows)
     found_counts = collections.Counter(found for _, _, found in rows)
     correct = collections.Counter(tag for _, tag, found in rows if tag == found)
-    table = [
-        _type_row(tag, Scores(support[tag], found_counts[tag], correct[tag]))
+    by_tag = [
+        _row(tag, Scores(support[tag], found_counts[tag], correct[tag]))
         for tag in sorted(support | found_counts)
     ]
-    columns = ("tag", "precision", "recall", "F1", "words", "predicted")
-    interval = wilson(correct.total(), len(rows))
+    intervals = {"eval_accuracy": wilson(correct.total(), len(rows))}
     errors = collections.Counter(row for row in rows if row[1] != row[2])
     confused = [(*row, f"{count:,}") for row, count in errors.most_common()]
+    columns = dict.fromkeys(("word", "tag", "prediction", "times"), "")
     return [
-        Section(
-            "Tags",
-            tables=[Table(columns, table, frozenset(range(1, 6)))],
-            intervals={"eval_accuracy": interval},
-        ),
-        error_section(("word", "tag", "prediction", "times"), confused, len(rows), unit="words"),
+        Section("Tags", tables=[table(_columns("tag", "words"), by_tag)], intervals=intervals),
+        error_section(columns, confused, len(rows), unit="words"),
     ]
 
 
@@ -215,10 +203,8 @@ def predicted_section(predicted: Sequence[WordTags]) -> Section:
         for tag, score in zip(each.tags, each.scores, strict=True):
             scores[tag].append(score)
     rows = [
-        (tag, f"{len(of):,}", f"{np.mean(of):.1%}")
+        (tag, len(of), np.mean(of))
         for tag, of in sorted(scores.items(), key=lambda item: -len(item[1]))
     ]
-    return Section(
-        "Predictions",
-        tables=[Table(("tag", "words", "mean probability"), rows, frozenset({1, 2}))],
-    )
+    columns = {"tag": "", "words": ",", "mean probability": ".1%"}
+    return Section("Predictions", tables=[table(columns, rows)])

@@ -15,8 +15,7 @@ from keras import ops
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run_comparison import data_key
-from albert_tf.finetuning.task import ExampleSet
+from albert_tf.finetuning.task import ExampleSet, data_key
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import TokenClassificationObjective
 from albert_tf.tasks.tagging.options import TaggingOptions
