@@ -10,6 +10,9 @@ from albert_tf.options import WithPaths, option
 # --dtype -> the Keras policy: bfloat16 products with float32 variables.
 DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
+# Strategies by name; every engine has all of them.
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+
 # What tells a process of the JAX engine who the others are.
 PROCESS_FLAGS = ("coordinator_address", "num_processes", "process_id")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
-from albert_tf.engines.device_options import DeviceOptions
+import keras
+
+from albert_tf.engines.device_options import STRATEGIES, DeviceOptions
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
+from albert_tf.logs import counted
 
 
 class Devices(abc.ABC):
@@ -86,20 +89,48 @@ class Devices(abc.ABC):
         return batch_size // replicas
 
 
-def check_strategy(options: DeviceOptions, strategies: Iterable[str]) -> None:
-    """Check `strategy` and what must agree with it.
+def check_options(options: DeviceOptions, backend: str) -> None:
+    """Check what every engine asks of options.
 
     Args:
         options: of the program.
-        strategies: names of those that the engine has.
+        backend: of Keras, that the engine needs.
 
     Raises:
-        InputError: If there is no such strategy, or it contradicts `use_tpu` or `num_replicas`.
+        InputError: If Keras runs on another backend, there is no such strategy, or it contradicts
+            `use_tpu` or `num_replicas`.
     """
+    if keras.backend.backend() != backend:
+        raise InputError(
+            f"KERAS_BACKEND={keras.backend.backend()}: `engine`={backend} needs the backend "
+            f"{backend}; start another process for it"
+        )
     name = options.strategy
-    if name not in strategies:
-        raise InputError(f"`strategy`={name}: must be one of {', '.join(strategies)}")
+    if name not in STRATEGIES:
+        raise InputError(f"`strategy`={name}: must be one of {', '.join(STRATEGIES)}")
     if options.use_tpu is False and name == "tpu":
         raise InputError("`strategy`=tpu: contradicts `use_tpu`=False")
     if (options.use_tpu or options.tpu) and name not in ("auto", "tpu"):
         raise InputError(f"`strategy`={name}: contradicts `use_tpu`=True")
+
+
+def check_all_devices(options: DeviceOptions) -> None:
+    """Raise InputError for `num_replicas` where a process uses all devices that it sees."""
+    if options.num_replicas:
+        raise InputError(
+            f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
+            "all devices that a process sees"
+        )
+
+
+def check_tpu_cores(options: DeviceOptions, found: int) -> None:
+    """Raise InputError if a TPU has another number of cores than the options require."""
+    if options.num_tpu_cores not in (0, found):
+        raise InputError(
+            f"`num_tpu_cores`={options.num_tpu_cores}: the TPU has {counted(found, 'core')}"
+        )
+
+
+def started_by_srun() -> bool:
+    """Return whether SLURM's srun has started this process as one of several."""
+    return int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ

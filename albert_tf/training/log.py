@@ -32,9 +32,8 @@ from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.terminal import show
 from albert_tf.training.command_line import command_line, given_flags
-from albert_tf.training.health import Workload
+from albert_tf.training.health import PlateauWatch, Workload
 from albert_tf.training.options import TrainingOptions
-from albert_tf.training.plateau import PlateauWatch
 from albert_tf.training.rows import METRICS_FILE, finite, lines_up_to, parse_row, rounded
 
 _logger = logging.getLogger(__name__)

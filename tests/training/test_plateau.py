@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from albert_tf.training.plateau import PlateauWatch
+from albert_tf.training.health import PlateauWatch
 
 CURVES = json.loads(pathlib.Path(__file__).with_name("plateau_curves.json").read_text())
 

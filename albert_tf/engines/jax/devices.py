@@ -9,12 +9,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import jax
-import keras
 import numpy as np
 from jax.sharding import Mesh
 
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.devices import Devices, check_strategy
+from albert_tf.engines.devices import Devices, check_all_devices, check_options, check_tpu_cores
 from albert_tf.engines.jax.workers import JaxWorkers, join, runs_with_others
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError
@@ -117,11 +116,7 @@ def _mirrored(options: DeviceOptions) -> Chosen:
 
 
 def _multi_worker(options: DeviceOptions) -> Chosen:
-    if options.num_replicas:
-        raise InputError(
-            f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
-            "all devices that a process sees"
-        )
+    check_all_devices(options)
     workers = join(options)
     return jax.devices(), workers
 
@@ -135,10 +130,7 @@ def _tpu(options: DeviceOptions) -> Chosen:
             f"`{argument}`={getattr(options, argument)}: no TPU available; JAX runs on {kind} here "
             "(a TPU VM needs albert_tf[jax-tpu])"
         )
-    if options.num_tpu_cores not in (0, len(devices)):
-        raise InputError(
-            f"`num_tpu_cores`={options.num_tpu_cores}: JAX finds {counted(len(devices), 'device')}"
-        )
+    check_tpu_cores(options, len(devices))
     return devices, workers
 
 
@@ -169,11 +161,7 @@ def create_devices(options: DeviceOptions) -> JaxDevices:
             exist, or Keras runs on a backend other than JAX.
         WorkerLost: If another process does not come.
     """
-    if keras.backend.backend() != "jax":
-        raise InputError(
-            f"KERAS_BACKEND={keras.backend.backend()}: `engine`=jax needs the backend jax; start "
-            "another process for it"
-        )
+    check_options(options, "jax")
     for name in ("tpu", "tpu_name"):
         if getattr(options, name) not in (None, "local"):
             raise InputError(
@@ -184,7 +172,6 @@ def create_devices(options: DeviceOptions) -> JaxDevices:
         raise InputError(f"`master`={options.master}: is for `engine`=tensorflow")
     if options.jit_compile is False:
         raise InputError("`jit_compile`=False: `engine`=jax compiles every step; leave it unset")
-    check_strategy(options, STRATEGIES)
     devices, workers = STRATEGIES[options.strategy](options)
     if threading.current_thread() is threading.main_thread():
         # Where libtpu is installed, it has made the process ignore the end of its terminal.

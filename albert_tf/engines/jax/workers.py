@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 
 from albert_tf.engines import early_failures
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
+from albert_tf.engines.devices import started_by_srun
 from albert_tf.engines.failures import Board
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Workers
@@ -40,9 +41,7 @@ class JaxWorkers(Workers):
 
 def runs_with_others(options: DeviceOptions) -> bool:
     """Return whether this process is one of several, by flags, SLURM or hosts of a slice."""
-    if any(getattr(options, name) is not None for name in PROCESS_FLAGS):
-        return True
-    if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ:
+    if any(getattr(options, name) is not None for name in PROCESS_FLAGS) or started_by_srun():
         return True
     # JAX asks Cloud's metadata server, which exists on TPU VMs only, how many hosts there are.
     return bool(tpu_chips()) and os.environ.get("JAX_PLATFORMS", "tpu") != "cpu"

@@ -9,11 +9,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-import keras
 import tensorflow as tf
 
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
-from albert_tf.engines.devices import Devices, check_strategy
+from albert_tf.engines.devices import (
+    Devices,
+    check_all_devices,
+    check_options,
+    check_tpu_cores,
+    started_by_srun,
+)
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
@@ -174,11 +179,7 @@ def _split_cpu(parts: int) -> None:
 
 
 def _multi_worker(options: DeviceOptions) -> Chosen:
-    if options.num_replicas:
-        raise InputError(
-            f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
-            "all GPUs that a process sees"
-        )
+    check_all_devices(options)
     return workers.join(find_cluster(os.environ))
 
 
@@ -200,19 +201,15 @@ def _tpu(options: DeviceOptions) -> Chosen:
         if address == "local":
             reason = "this machine has none that TensorFlow finds; a TPU VM needs albert_tf[tpu]"
         raise InputError(f"`{argument}`={address}: no TPU available ({reason})") from None
-    cores = strategy.num_replicas_in_sync
-    if options.num_tpu_cores not in (0, cores):
-        raise InputError(
-            f"`num_tpu_cores`={options.num_tpu_cores}: the TPU {address} has {cores} cores"
-        )
+    check_tpu_cores(options, strategy.num_replicas_in_sync)
     return _alone(strategy)
 
 
 def _auto(options: DeviceOptions) -> Chosen:
     if options.use_tpu:
         return _tpu(options)
-    by_slurm = int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ
-    if ("TF_CONFIG" in os.environ or by_slurm) and len(find_cluster(os.environ).addresses) > 1:
+    listed = "TF_CONFIG" in os.environ or started_by_srun()
+    if listed and len(find_cluster(os.environ).addresses) > 1:
         return _multi_worker(options)
     if options.num_replicas > 1 or len(tf.config.list_physical_devices("GPU")) > 1:
         return _mirrored(options)
@@ -236,13 +233,11 @@ def create_devices(options: DeviceOptions) -> TensorFlowDevices:
             exist, or Keras runs on a backend other than TensorFlow.
         WorkerLost: If another worker does not come.
     """
-    if keras.backend.backend() != "tensorflow":
-        raise InputError(
-            f"KERAS_BACKEND={keras.backend.backend()}: training here needs the tensorflow backend"
-        )
-    _check_jax_options(options)
+    for name in (*PROCESS_FLAGS, "shard_optimizer_state"):
+        if value := getattr(options, name):
+            raise InputError(f"`{name}`={value}: needs `engine`=jax")
     options = _with_tpu(options)
-    check_strategy(options, STRATEGIES)
+    check_options(options, "tensorflow")
     strategy, workers = STRATEGIES[options.strategy](options)
     jax_kernels = _can_use_jax_kernels(options.attention, strategy)
     return TensorFlowDevices(
@@ -257,10 +252,6 @@ def create_devices(options: DeviceOptions) -> TensorFlowDevices:
 def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bool:
     """Return whether the TPU runs the kernels of the JAX engine, and JAX is installed.
 
-    Args:
-        attention: the option; "plain" is the model as it is, without any of these kernels.
-        strategy: of the devices.
-
     Raises:
         InputError: If they do not, and `attention` is "fused".
     """
@@ -273,12 +264,6 @@ def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bo
     if attention == "fused" and not installed:
         raise InputError("`attention`=fused: needs jax: pip install 'albert-tf[tpu]'")
     return runs and installed
-
-
-def _check_jax_options(options: DeviceOptions) -> None:
-    for name in (*PROCESS_FLAGS, "shard_optimizer_state"):
-        if value := getattr(options, name):
-            raise InputError(f"`{name}`={value}: needs `engine`=jax")
 
 
 def _with_tpu(options: DeviceOptions) -> DeviceOptions:

@@ -9,10 +9,9 @@ import tensorflow as tf
 
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow.batches import dataset
+from albert_tf.engines.tensorflow.batches import BatchIterator, dataset
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, create_devices
 from albert_tf.engines.tensorflow.forward import EvaluationStep, PredictionStep
-from albert_tf.engines.tensorflow.reading import BatchIterator
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.input.record_batches import RecordStream

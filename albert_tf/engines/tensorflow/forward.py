@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.engines.steps import accepted_arguments
+from albert_tf.engines.tensorflow.batches import errors_in_one_line
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.reading import errors_in_one_line
 from albert_tf.engines.tensorflow.step import gather_in_order, through_xla
 from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective

@@ -20,7 +20,7 @@ from albert_tf.engines.jax import devices, workers
 @pytest.fixture
 def on_jax(monkeypatch):
     """As in a process in which Keras runs on JAX."""
-    monkeypatch.setattr(devices.keras.backend, "backend", lambda: "jax")
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
 
 
 @pytest.mark.parametrize(
