@@ -71,10 +71,9 @@ def without_garbage_collection() -> Iterator[None]:
 def keep_compiled_programs() -> None:
     """Make JAX, which must not be loaded yet, keep compiled programs on disk for other processes.
 
-    The programs are in the folder `compiled` of `albert_tf.environment.cache_folder`, at most
-    `CACHE_BYTES` of them for each kind of processor. Without a writable folder, or with
-    `ALBERT_TF_COMPILATION_CACHE=off`, everything is compiled in each process. A folder that the
-    user gives JAX is left to JAX.
+    They are in the folder `compiled` of `cache_folder`, at most `CACHE_BYTES` for each kind of
+    processor. Without a writable folder, or with `ALBERT_TF_COMPILATION_CACHE=off`, nothing is
+    kept. A folder that the user gives JAX is left to JAX.
     """
     if os.environ.get(CACHE_VARIABLE) == "off" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return

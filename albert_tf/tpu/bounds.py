@@ -98,13 +98,9 @@ def step_time(compiled: Compiled, where: Slice) -> StepTime:
 
 
 def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, share: int) -> Compiled:
-    """Scale the costs of a program to another share of the batch.
+    """Scale the costs of a program to another share of the batch, in examples per device.
 
-    Args:
-        compiled: a program with a loop over `compiled_trips` micro-batches.
-        compiled_micro: examples per micro-batch in that program.
-        compiled_trips: number of micro-batches in that program.
-        share: examples per device in the other program.
+    The program has a loop over `compiled_trips` micro-batches of `compiled_micro` examples.
     """
     times = share / (compiled_micro * compiled_trips)
 

@@ -183,12 +183,9 @@ def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
 
 
 def program_costs(text: str, generation: str, trips: int = 1) -> Costs:
-    """Return the costs of an optimized HLO module.
+    """Return the costs of an optimized HLO module, given as text.
 
-    Args:
-        text: the module.
-        generation: of the TPU.
-        trips: number of iterations of loops whose text does not contain it; 0 excludes all loops.
+    Loops whose text does not say how often they run do so `trips` times; 0 excludes all loops.
     """
     found, entry = computations(text)
     return _computation_costs(found, entry, generation, trips)

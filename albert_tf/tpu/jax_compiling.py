@@ -25,9 +25,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from albert_tf.engines.jax.devices import DATA, JaxDevices
 from albert_tf.engines.jax.engine import JaxEngine
 from albert_tf.engines.jax.step import TrainingStep
+from albert_tf.files import read_json
 from albert_tf.hardware.slices import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
-from albert_tf.tpu.preflight_options import read_request
+from albert_tf.tpu.preflight_options import Request
 from albert_tf.training.folder import find_config
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import find_pretraining_task
@@ -90,7 +91,7 @@ def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compi
 
 
 def main(request: str, topology: str, trips: str, result: str) -> None:
-    options, _ = read_request(request)
+    options = read_json(request, Request).options
     write_result(compile_step(options, parse_slice(topology), int(trips)), result)
 
 

@@ -17,7 +17,8 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
-from albert_tf.tpu.preflight_options import read_request
+from albert_tf.files import read_json
+from albert_tf.tpu.preflight_options import Request
 from albert_tf.training.folder import find_config
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import find_pretraining_task
@@ -95,7 +96,8 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
 
 
 def main(request: str, program: str) -> None:
-    module = lower(*read_request(request))
+    asked = read_json(request, Request)
+    module = lower(asked.options, asked.replicas)
     with open(program, "wb") as file:
         file.write(module)
 

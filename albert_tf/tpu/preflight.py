@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import importlib.util
 import json
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 from albert_tf.children import child
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import to_json
 from albert_tf.hardware.precision import tpu_precision
 from albert_tf.hardware.slices import GENERATIONS, Slice, known_slices, parse_slice
 from albert_tf.logs import counted
@@ -29,7 +31,7 @@ from albert_tf.options import command
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.tpu import preflight_report as report
 from albert_tf.tpu.bounds import Compiled, for_share
-from albert_tf.tpu.preflight_options import PreflightOptions, to_request
+from albert_tf.tpu.preflight_options import PreflightOptions, Request
 from albert_tf.training.options import PretrainingOptions
 
 logger = logging.getLogger(__name__)
@@ -70,7 +72,7 @@ class Compiler:
             where: the slice.
             batch: global batch size.
             micro: examples per micro-batch.
-            remat: whether layers are recomputed in the backward pass.
+            remat: as the option.
         """
         asked = self.options.pretraining(micro, train_batch_size=batch, remat=remat)
         if "jax" not in where.data.engines:  # nor do its kernels compile
@@ -90,7 +92,7 @@ class Compiler:
             return Compiled(**json.load(file))
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
-        request = to_request(asked, replicas)
+        request = to_json(dataclasses.asdict(Request(replicas, asked)))
         if request not in self._requests:
             path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
             with open(path, "w", encoding="utf-8") as file:
@@ -146,12 +148,9 @@ class Compiler:
 
 
 def candidates(share: int, micro_batch_sizes: list[int]) -> list[int]:
-    """Return the micro-batch sizes to try in ascending order.
+    """Return the micro-batch sizes to try for a device's share of examples, in ascending order.
 
-    Args:
-        share: examples per device.
-        micro_batch_sizes: requested sizes; [] for the powers of two and the whole share, up to a
-            limit.
+    Without requested sizes, these are the powers of two and the whole share, up to a limit.
 
     Raises:
         InputError: If a requested size does not divide the share.
@@ -223,15 +222,14 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
         sizes = options.sizes() or [2**n for n in range(9) if 2**n <= min(_LARGEST, max(shares))]
         found: dict[int, Compiled] = {}
 
-        def fits(index: int, sizes=sizes, probe=probe, found=found) -> bool:
-            micro = sizes[index]
+        def too_large(micro: int, probe=probe, found=found) -> bool:
             batch = probe.replicas * micro * _PROBE_TRIPS
             found[micro] = compiler.compile(probe, batch, micro, options.remat)
-            return found[micro].fits
+            return not found[micro].fits
 
-        largest = last_true(fits, len(sizes), first=min(3, len(sizes) - 1))
+        fitting = sizes[: bisect.bisect_left(sizes, True, key=too_large)]
         for where in slices:
-            micro, outcome = _on_slice(options, where, sizes[: largest + 1], found)
+            micro, outcome = _on_slice(options, where, fitting, found)
             yield report.slice_row(where, micro, outcome, options.num_train_steps)
     yield ""
     yield from report.SLICE_LEGEND
@@ -254,24 +252,6 @@ def _on_slice(
     micro = max(possible)
     nearest = min(size for size in found if size >= micro and found[size].fits)
     return micro, for_share(found[nearest], nearest, _PROBE_TRIPS, share)
-
-
-def last_true(holds, count: int, first: int) -> int:
-    """Return the last index below `count` for which `holds` is true; -1 if there is none.
-
-    Args:
-        holds: a function that is true up to some index and false after it; expensive to call.
-        count: number of indices.
-        first: index to try first.
-    """
-    low, high, middle = -1, count, first
-    while high - low > 1:
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-        middle = (low + high) // 2
-    return low
 
 
 def preflight(options: PreflightOptions) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 from albert_tf.errors import InputError
@@ -67,17 +66,9 @@ class PreflightOptions(PretrainingOptions):
         return PretrainingOptions(**{**values, **changes})
 
 
-def to_request(options: PretrainingOptions, replicas: int) -> str:
-    """Describe a program to the process that builds it."""
-    return json.dumps({"replicas": replicas, "options": dataclasses.asdict(options)})
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A program, for the process that builds it: `options` of pretraining on so many replicas."""
 
-
-def read_request(path: str) -> tuple[PretrainingOptions, int]:
-    """Return the options and the number of replicas of a file with `to_request`."""
-    with open(path, encoding="utf-8") as file:
-        request = json.load(file)
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in request["options"].items()
-    }
-    return PretrainingOptions(**values), request["replicas"]
+    replicas: int
+    options: PretrainingOptions

@@ -300,12 +300,7 @@ _MOST_WARMUP = 1 / 5
 def suitable_rate(optimizer: str, batch_size: int) -> float | None:
     """Return the peak learning rate of pretraining by the square-root rule.
 
-    Args:
-        optimizer: its name.
-        batch_size: examples in a step, over all devices.
-
-    Returns:
-        None for an optimizer without a reference.
+    None for an optimizer without a reference. The batch is that of all devices.
     """
     reference = REFERENCES.get(optimizer)
     if reference is None:

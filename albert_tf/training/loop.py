@@ -281,11 +281,7 @@ def evaluate(
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Return the means of the objective's quantities over a data set, and what else it shows.
 
-    Args:
-        engine: where the steps run.
-        evaluation_step: the model and its objective.
-        stream: global batches.
-        max_steps: maximum number of batches; 0 for all.
+    At most `max_steps` batches are evaluated; 0 for all.
 
     Returns:
         The mean of every quantity, and the total weight of each part as `PART_weight`; and the

@@ -41,13 +41,7 @@ _LAYOUT = splash_attention.QKVLayout.SEQ_MINOR
 
 
 def tpu_attention_applies(queries, keys, dropout=None) -> bool:
-    """Return whether `tpu_attention` has a kernel for these shapes of query and key.
-
-    Args:
-        queries: shape of the query, `(batch, heads, queries, head_size)`.
-        keys: shape of the key.
-        dropout: as for `tpu_attention`.
-    """
+    """Return whether `tpu_attention` has a kernel for these shapes of query and key."""
     length, head_size = queries[2:]
     applies = queries == keys and length % _BLOCKS[-1] == 0 and head_size % 8 == 0
     return applies and (dropout is None or length <= LONGEST)

@@ -157,8 +157,7 @@ def create_devices(options: DeviceOptions) -> JaxDevices:
     """Return the devices that the options ask for; join the other processes.
 
     Raises:
-        InputError: If there is no such strategy, options contradict each other, the devices do not
-            exist, or Keras runs on a backend other than JAX.
+        InputError: If options contradict each other, or the devices do not exist.
         WorkerLost: If another process does not come.
     """
     check_options(options, "jax")

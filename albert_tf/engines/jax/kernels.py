@@ -30,15 +30,11 @@ def _wide(*arrays):
 
 
 def _column_sums(equation: str, x, dtype):
-    """Return sums that a matrix unit computes, as products with ones.
+    """Return sums, added up in float32, that a matrix unit computes as products with ones.
 
     XLA would compute those of query, key and value in passes over memory that take as long as a
-    projection. It also does so for a single row of ones, hence eight.
-
-    Args:
-        equation: of the axes of the ones but the first, of `x`, and of the sums.
-        x: `[batch, ...]`; added up in float32.
-        dtype: of the sums.
+    projection. It also does so for a single row of ones, hence eight. `equation` names the axes of
+    the ones but the first, of `x` `[batch, ...]`, and of the sums.
     """
     ones, _, rest = equation.partition(",")
     inputs, _, outputs = rest.partition("->")

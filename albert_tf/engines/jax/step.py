@@ -73,11 +73,9 @@ def place(variable: keras.Variable, sharding: NamedSharding, value: Any = None) 
 
 @contextlib.contextmanager
 def errors_in_one_line(kind: str, workers: Workers) -> Iterator[None]:
-    """Report errors of a step, whose own messages have many lines.
+    """Report errors of a step of some kind, whose own messages have many lines.
 
-    Args:
-        kind: what the step is for.
-        workers: that take the step; their own losses are left as they are.
+    Those about lost workers are left to `workers`.
 
     Raises:
         InputError: If the memory does not suffice, or the step fails.
@@ -203,13 +201,9 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         return list(copies), np.asarray(jax.jit(of_all, out_shardings=everywhere)(copies))
 
     def _step(self, state: State, batch: Batch) -> tuple[State, jax.Array]:
-        """Return the state after a step, and the quantities in `_columns`, float32 `[columns]`.
+        """Return the state after a step on a global batch, and a row of `_columns`, float32.
 
         Sums and weights of a step that is not finite are 0.
-
-        Args:
-            state: as from `tree`.
-            batch: a global batch, split over the devices.
         """
         local = jax.shard_map(
             self._local_gradients,

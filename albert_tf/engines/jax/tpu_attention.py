@@ -72,14 +72,9 @@ def short_attention(
 
 
 def thresholds(seed, rate: float, heads: int):
-    """Return below which random byte a weight is dropped, uint32 `[heads]`.
+    """Return below which random byte a weight is dropped, uint32 `[heads]` of all sequences.
 
     256 steps are too coarse for a rate: the fraction of a step is a matter of chance, by heads.
-
-    Args:
-        seed: uint32 `[2]`.
-        rate: as of `short_attention`.
-        heads: of all sequences.
     """
     chance = jax.random.uniform(jax.random.wrap_key_data(seed, impl="threefry2x32"), (heads,))
     return jnp.floor(2**_BITS * rate + chance).astype(jnp.uint32)
@@ -88,10 +83,8 @@ def thresholds(seed, rate: float, heads: int):
 def random_bytes(seed, head, length: int):
     """Return the random bytes of a head, int32 `[keys, queries]`.
 
-    Args:
-        seed: two int32 scalars.
-        head: int32 scalar, the number of the head among those of all sequences.
-        length: of the sequence, a multiple of 8.
+    `seed` is two int32 scalars, `head` its number among those of all sequences, and `length` a
+    multiple of 8.
     """
     shape = length * _BITS // 64, length
     places = length * jax.lax.broadcasted_iota(jnp.int32, shape, 0)
@@ -108,13 +101,8 @@ def random_bytes(seed, head, length: int):
 def _kept(scalars, part: int, together: int, heads: int, length: int, rate: float):
     """Return factors `[keys, queries]` of the weights of a head: 0 or 1 / (1 - rate).
 
-    Args:
-        scalars: seed and thresholds.
-        part: number of the head among those that this program computes.
-        together: how many it computes.
-        heads: of a sequence.
-        length: of the sequence.
-        rate: of dropout.
+    `part` is its number among the `together` heads that this program computes, of `heads` in a
+    sequence; `scalars` are seed and thresholds.
     """
     head = pl.program_id(0) * heads + pl.program_id(1) * together + part
     drawn = random_bytes((scalars[0], scalars[1]), head, length)
@@ -186,8 +174,7 @@ def _call(kernel, direction: str, scalars, masked, tensors, results, rate: float
         masked: `[batch, 1, seq]`.
         tensors: query and all else that it reads, `[batch, heads, rows, seq]`.
         results: arrays like those that it returns.
-        rate: of dropout.
-        interpret: whether it is interpreted.
+        rate, interpret: as of `short_attention`.
     """
     batch, heads, _, length = tensors[0].shape
     together = math.gcd(heads, HEADS_TOGETHER)

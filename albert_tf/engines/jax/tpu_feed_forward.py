@@ -34,12 +34,9 @@ _CUBIC = 0.044715
 
 
 def applies(hidden, kernel, memory: int) -> bool:
-    """Return whether there is a kernel for this network.
+    """Return whether there is a kernel for this network, with so many bytes of fast memory.
 
-    Args:
-        hidden: its input, an array `[..., width]`.
-        kernel: its first matrix, `[width, inner]`.
-        memory: bytes of fast memory.
+    Its input is `hidden` `[..., width]`, its first matrix `kernel` `[width, inner]`.
     """
     width, inner = kernel.shape
     tokens = math.prod(hidden.shape[:-1])
@@ -56,17 +53,12 @@ def _needed(width: int, inner: int) -> int:
 
 
 def feed_forward(hidden, kernel, bias, output_kernel, interpret: bool = False):
-    """Return `gelu(hidden @ kernel + bias) @ output_kernel`.
+    """Return `gelu(hidden @ kernel + bias) @ output_kernel`, in the dtype and shape of `hidden`.
 
     Args:
         hidden: `[..., width]`, with a multiple of `BLOCK` rows.
-        kernel: `[width, inner]`.
-        bias: `[inner]`.
-        output_kernel: `[inner, width]`.
+        kernel, bias, output_kernel: `[width, inner]`, `[inner]` and `[inner, width]`.
         interpret: whether the kernels are interpreted, which works on any device.
-
-    Returns:
-        `[..., width]`, in the dtype of `hidden`.
     """
     tokens = hidden.reshape(-1, hidden.shape[-1])
     fed = _feed_forward(tokens, kernel, bias[None].astype(jnp.float32), output_kernel, interpret)
@@ -118,7 +110,7 @@ def _call(kernel, direction: str, tokens, weights, results, sums, interpret: boo
         weights: arrays that it reads whole, the first one `[width, inner]`.
         results: arrays like those that it writes block by block.
         sums: arrays like those that it adds to.
-        interpret: whether it is interpreted.
+        interpret: as of `feed_forward`.
     """
 
     def block(array):

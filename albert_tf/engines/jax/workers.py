@@ -53,9 +53,6 @@ def join(options: DeviceOptions) -> JaxWorkers:
     JAX finds the others from the flags or, without them, from SLURM or the metadata of a TPU
     slice. It can join one run in the life of a process.
 
-    Args:
-        options: of the program.
-
     Raises:
         InputError: If flags are missing or invalid.
         WorkerLost: If the others do not come.

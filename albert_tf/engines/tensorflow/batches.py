@@ -146,11 +146,9 @@ class BatchIterator(Iterator):
 
 @contextlib.contextmanager
 def errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[None]:
-    """Report errors of a step, whose own messages have many lines.
+    """Report errors of a step of some kind, whose own messages have many lines.
 
-    Args:
-        kind: what the step is for.
-        index: of the files that the step reads.
+    `index` is of the files that the step reads.
 
     Raises:
         InputError: If a batch cannot be read, the memory does not suffice, or the step fails.

@@ -47,9 +47,6 @@ class Cluster:
 def find_cluster(environment: Mapping[str, str]) -> Cluster:
     """Return the cluster that environment variables describe.
 
-    Args:
-        environment: of the process.
-
     Raises:
         InputError: If there is none, or its description is invalid.
     """

@@ -219,14 +219,10 @@ _GROUP_SIZE = 3
 
 
 def copies_in_groups(weight, count: int) -> list[tf.Tensor]:
-    """Copy of a weight, one per use, whose gradients are added up in float32, group by group.
+    """Copy a weight, once per use, such that gradients are added up in float32, group by group.
 
     The backward pass adds the gradients of a group to the sum of those of the groups after it. So
     few gradients are in memory at once, and the sum is rounded to the weight's dtype only once.
-
-    Args:
-        weight: tensor.
-        count: number of uses.
     """
     if count == 1:
         return [weight]

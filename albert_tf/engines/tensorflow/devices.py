@@ -226,11 +226,10 @@ STRATEGIES: dict[str, Callable[[DeviceOptions], Chosen]] = {
 
 
 def create_devices(options: DeviceOptions) -> TensorFlowDevices:
-    """Return the devices that the options ask for.
+    """Return the devices that the options ask for; join the other workers.
 
     Raises:
-        InputError: If there is no such strategy, options contradict each other, the devices do not
-            exist, or Keras runs on a backend other than TensorFlow.
+        InputError: If options contradict each other, or the devices do not exist.
         WorkerLost: If another worker does not come.
     """
     for name in (*PROCESS_FLAGS, "shard_optimizer_state"):

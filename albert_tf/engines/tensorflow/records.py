@@ -77,11 +77,8 @@ def _check_values(
 ) -> tf.Operation:
     """Return an operation that fails and names the example if a value is out of limits.
 
-    Args:
-        index: of the files.
-        features: what an example contains.
-        stored: the features of some examples, `[rows, ...]`, int64 and float32.
-        numbers: int64 `[rows]`, numbers of the records in all files.
+    `stored` has the features of some examples, `[rows, ...]`, int64 and float32; `numbers` those of
+    the records in all files, int64 `[rows]`.
     """
     wrong: dict[str, tf.Tensor] = {}
     for name, values in stored.items():

@@ -31,9 +31,6 @@ _LINE_BYTES = 1 << 20
 def meet(cluster: Cluster) -> None:
     """Return when all workers of a cluster have arrived.
 
-    Args:
-        cluster: the workers.
-
     Raises:
         InputError: If this worker's port is taken, or the workers' clusters differ.
         WorkerLost: If some worker has not arrived in time.

@@ -64,16 +64,10 @@ def through_xla(function: Callable, compiled: bool) -> Callable:
 
 
 def gather_in_order(strategy: tf.distribute.Strategy, value) -> tf.Tensor:
-    """Return the replicas' values in the order of their numbers; inside a `tf.function`.
+    """Return the replicas' values `[rows, ...]` in the order of their numbers, `[all rows, ...]`.
 
-    `gather` alone follows the links between GPUs, and sorts worker 10 before worker 2.
-
-    Args:
-        strategy: of the replicas.
-        value: `[rows, ...]` of each replica, as `strategy.run` returns it.
-
-    Returns:
-        `[replicas * rows, ...]`.
+    To be called inside of a `tf.function`. `gather` alone follows the links between GPUs, and sorts
+    worker 10 before worker 2.
     """
     if strategy.num_replicas_in_sync == 1:
         return strategy.gather(value, axis=0)

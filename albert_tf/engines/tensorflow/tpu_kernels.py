@@ -44,10 +44,7 @@ def _keeping_residuals(function: Callable, differentiated: int) -> Callable:
     """As `_on_tensors`, for a function whose backward pass would otherwise compute it again.
 
     XLA removes a second computation of what it knows, but not a second call of a custom kernel.
-
-    Args:
-        function: of JAX arrays.
-        differentiated: how many of its arguments have gradients, the first ones.
+    Only the first arguments have gradients, as many as `differentiated`.
     """
     pullback_tree = None
 

@@ -40,9 +40,6 @@ def join(cluster: Cluster) -> tuple[tf.distribute.Strategy, TensorFlowWorkers]:
     All-reduces go over NCCL between GPUs and in a ring over the network between CPUs. TensorFlow
     can join one cluster in the life of a process.
 
-    Args:
-        cluster: the workers.
-
     Raises:
         InputError: If this worker's address cannot be used, or the workers' clusters differ.
         WorkerLost: If the others do not come.
