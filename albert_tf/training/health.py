@@ -26,44 +26,28 @@ class Workload:
 
     Args:
         batch_size: examples in a step.
-        tokens_per_example: length of an example, padding included.
-        flops_per_example: operations of the model on one of that length, forward and backward.
+        flops: operations of the model on an example by its length, forward and backward.
         peak_flops: operations per second that all devices together can do; None if unknown.
-        flops_of_length: operations on an example by its length, in any unit; for steps of
-            different lengths.
     """
 
     batch_size: int
-    tokens_per_example: int
-    flops_per_example: float
+    flops: Callable[[int], float]
     peak_flops: float | None = None
-    flops_of_length: Callable[[int], float] | None = None
 
-    def rates(
-        self, steps: int, seconds: float, lengths: np.ndarray | None = None
-    ) -> dict[str, float]:
+    def rates(self, seconds: float, lengths: np.ndarray) -> dict[str, float]:
         """`examples_per_second`, `tokens_per_second` and, if the peak is known, `mfu`.
 
         Args:
-            steps: number of steps.
-            seconds: time that they took.
-            lengths: length of the sequences of each step; None for `tokens_per_example` in all.
+            seconds: time that some steps took.
+            lengths: length of the sequences of each of them, padding included.
         """
-        examples = steps * self.batch_size / max(seconds, 1e-9)
-        tokens, flops = float(self.tokens_per_example), self.flops_per_example
-        if lengths is not None:
-            tokens = float(np.mean(lengths))
-        if lengths is not None and self.flops_of_length is not None:
-            full = self.flops_of_length(self.tokens_per_example)
-            found, counts = np.unique(lengths, return_counts=True)
-            parts = [self.flops_of_length(int(length)) / full for length in found]
-            flops *= float(np.dot(parts, counts)) / len(lengths)
-        rates = {
-            "examples_per_second": examples,
-            "tokens_per_second": examples * tokens,
-        }
+        examples = len(lengths) * self.batch_size / max(seconds, 1e-9)
+        tokens = float(np.mean(lengths))
+        rates = {"examples_per_second": examples, "tokens_per_second": examples * tokens}
         if self.peak_flops:
-            rates["mfu"] = examples * flops / self.peak_flops
+            found, counts = np.unique(lengths, return_counts=True)
+            flops = np.dot([self.flops(int(length)) for length in found], counts) / len(lengths)
+            rates["mfu"] = examples * float(flops) / self.peak_flops
         return rates
 
 

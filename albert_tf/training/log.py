@@ -118,7 +118,7 @@ class TrainingLog:
         self,
         step: int,
         metrics: dict[str, float],
-        lengths: np.ndarray | None = None,
+        lengths: np.ndarray,
         seconds_left: float = math.inf,
     ) -> None:
         """Record the metrics of the steps since the last call, up to `step`.
@@ -128,12 +128,12 @@ class TrainingLog:
         Args:
             step: the last of them.
             metrics: their metrics.
-            lengths: length of the sequences of each step; None if all are of the full length.
+            lengths: length of the sequences of each of them.
             seconds_left: time after which training ends, if its last step does not come first.
         """
         now = time.monotonic()
         seconds = max(now - self._last_time, 1e-9)
-        rates = self._workload.rates(step - self._last_step, seconds, lengths)
+        rates = self._workload.rates(seconds, lengths)
         metrics = dict(metrics)
         if "input_wait_seconds" in metrics:
             rates["input_wait"] = metrics.pop("input_wait_seconds") / seconds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import itertools
 import logging
 import math
@@ -83,12 +82,13 @@ def train(
         time_limit = TimeLimit(engine.workers, options, step)
         stop_reason = time_limit.stop_reason(step)
         if not stop_reason:
+            full = encoder_flops(training_step.model.config, options.max_seq_length)
             workload = Workload(
                 options.train_batch_size,
-                options.max_seq_length,
-                flops_per_example,
+                lambda length: (
+                    flops_per_example * encoder_flops(training_step.model.config, length) / full
+                ),
                 engine.devices.peak_flops(options.peak_tflops),
-                functools.partial(encoder_flops, training_step.model.config),
             )
             _take_steps(
                 engine,

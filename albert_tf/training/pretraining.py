@@ -132,10 +132,6 @@ def _warn(options: PretrainingOptions, engine: Engine, records: Records) -> None
         check_order(options, records.order(options), latest)
 
 
-def _evaluates(options: PretrainingOptions) -> bool:
-    return options.do_eval or (options.do_train and options.eval_every_steps > 0)
-
-
 def _first(*records: Records | None) -> Records:
     """Return the first records that there are."""
     return next(each for each in records if each is not None)
@@ -157,7 +153,7 @@ def _find_records(
     with engine.workers.losses_reported():
         if options.do_train:
             train_records = Records.find(engine, options, "input_file", config)
-        if _evaluates(options):
+        if options.do_eval or (options.do_train and options.eval_every_steps):
             argument = "eval_input_file" if options.eval_input_file else "input_file"
             eval_records = Records.find(engine, options, argument, config)
         with engine.workers.synchronized():
@@ -314,20 +310,19 @@ class Evaluation:
             trained: the one whose weights the model has after training; None without training.
         """
         options, engine, folder = self._options, self._engine, self._options.output_dir
-        if options.eval_checkpoints == "all":
-            evaluations: dict[int, dict[str, float]] = {}
-            for step in map(step_of, iter_checkpoints(engine, self._model, folder)):
-                evaluations[step] = results = self.evaluate()
-                with engine.workers.synchronized():
-                    if engine.workers.is_chief:
-                        _logger.info("%s", describe(step, results))
-                        with unless_read_only():
-                            write_checkpoint_evaluations(folder, evaluations)
-                    self.record(step)
+        every = options.eval_checkpoints == "all"
+        if every:
+            paths = iter_checkpoints(engine, self._model, folder)
         else:
-            step = step_of(trained or restore_trained(engine, self._model, folder))
-            results = self.evaluate()
+            paths = iter([trained or restore_trained(engine, self._model, folder)])
+        evaluations: dict[int, dict[str, float]] = {}
+        for step in map(step_of, paths):
+            evaluations[step] = results = self.evaluate()
             with engine.workers.synchronized():
+                if every and engine.workers.is_chief:
+                    _logger.info("%s", describe(step, results))
+                    with unless_read_only():
+                        write_checkpoint_evaluations(folder, evaluations)
                 self.record(step)
         write_results(engine, folder, {**results, "global_step": step})
         if engine.workers.is_chief:

@@ -298,7 +298,7 @@ def _read_start(folder: pathlib.Path) -> None:
 
 
 def _read_log(folder: pathlib.Path) -> None:
-    log = TrainingLog(str(folder), 100, 50, Workload(8, 16, 1.0))
+    log = TrainingLog(str(folder), 100, 50, Workload(8, float))
     log.close()
     shutil.rmtree(folder / "train")
     run_report._learning(str(folder), ["accuracy"], False)

@@ -9,6 +9,7 @@ import sys
 import time
 import types
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
@@ -63,17 +64,17 @@ def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch
     now = [0.0]
     monkeypatch.setattr(training_log.time, "monotonic", lambda: now[0])
 
-    def write(step, seconds):
+    def write(step, seconds, steps=10):
         now[0] += seconds
-        log.write(step, {"loss": 2.0})
+        log.write(step, {"loss": 2.0}, np.full(steps, 8.0))
 
-    with contextlib.closing(TrainingLog(str(tmp_path), 100, 0, Workload(8, 8, 1.0))) as log:
+    with contextlib.closing(TrainingLog(str(tmp_path), 100, 0, Workload(8, float))) as log:
         write(10, seconds=1000)  # most of it compiles
         write(20, seconds=60)
         now[0] += 500
         log.note("evaluated", 500)
         write(30, seconds=80)
-        write(100, seconds=400)
+        write(100, seconds=400, steps=70)
     assert capsys.readouterr().err.splitlines() == [
         "step 10/100  loss 2.0000  0.1 seq/s",
         "step 20/100  8:00 left  loss 2.0000  1.3 seq/s",
@@ -84,9 +85,9 @@ def test_the_time_left_leaves_out_compiling_and_evaluation(tmp_path, monkeypatch
 
 def test_tensorboard_shows_no_step_twice_after_going_back(tmp_path):
     for first, last in ((0, 40), (20, 60), (20, 30)):
-        with contextlib.closing(TrainingLog(str(tmp_path), 100, first, Workload(8, 8, 1))) as log:
+        with contextlib.closing(TrainingLog(str(tmp_path), 100, first, Workload(8, float))) as log:
             for step in range(first + 10, last + 1, 10):
-                log.write(step, {"loss": 1 / step})
+                log.write(step, {"loss": 1 / step}, np.full(10, 8.0))
         # What the server reads with.
         events = EventAccumulator(str(tmp_path / "train")).Reload().Tensors("quality/loss")
         assert [event.step for event in events] == list(range(10, last + 1, 10))
@@ -133,5 +134,5 @@ def test_what_a_power_cut_leaves_at_the_end_of_the_log(tmp_path):
     for damage in (b"\xff\x80\xfe\x00", b'{"step": 3\xff\n', bytes(4), b"\xc2\x85\n\n"):
         (tmp_path / "metrics.jsonl").write_bytes(content + damage)
         assert lines_up_to(str(tmp_path), 5) == lines
-    with contextlib.closing(TrainingLog(str(tmp_path), 9, 1, Workload(8, 8, 1.0))):
+    with contextlib.closing(TrainingLog(str(tmp_path), 9, 1, Workload(8, float))):
         assert (tmp_path / "metrics.jsonl").read_text() == f"{lines[0]}\n"

@@ -135,8 +135,8 @@ def test_the_last_call_has_the_steps_that_fit(clock, tmp_path, capsys):
 
 
 def test_the_progress_line_has_the_time_to_the_limit(tmp_path, capsys):
-    with contextlib.closing(TrainingLog(str(tmp_path), 10**9, 0, Workload(8, 8, 1.0))) as log:
-        log.write(1, {}, seconds_left=65.0)
+    with contextlib.closing(TrainingLog(str(tmp_path), 10**9, 0, Workload(8, float))) as log:
+        log.write(1, {}, np.full(1, 8.0), seconds_left=65.0)
     assert capsys.readouterr().err.startswith("step 1/1000000000  1:05 left  ")
 
 
