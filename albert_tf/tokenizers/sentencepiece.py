@@ -122,7 +122,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     @functools.cached_property
     def _table(self) -> WordTable | None:
         """The ids of words, unless they depend on the words around them."""
-        from albert_tf.tokenizers.word_table import Cuts, WordTable  # loads numba
+        from albert_tf.tokenizers.word_table import WordTable  # loads numba
 
         processor, pieces = self._processor, set(self.pieces)
         if (
@@ -145,8 +145,9 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             for (before, a), (after, b) in itertools.product(known, repeat=2)
             if a + b not in inseparable
         ]
-        cuts = Cuts(spaces, pairs, max_word_bytes=2 * _MAX_WORD, max_text_bytes=_MAX_TEXT)
-        return WordTable(cuts, self._encode_words, lambda texts: self._encode(texts, num_threads=1))
+        encode_texts = functools.partial(self._encode, num_threads=1)
+        limits = (2 * _MAX_WORD, _MAX_TEXT)
+        return WordTable(spaces, pairs, limits, self._encode_words, encode_texts)
 
     def _encode_words(self, words: Sequence[str]) -> list[list[int] | None]:
         """Return the ids of words, None for those whose ids depend on the text around them."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,38 +28,34 @@ _EMPTY = -1  # slot
 _WHOLE = -1  # number of words, or of ids, of a text that has to be encoded as a whole
 
 
-class Cuts(NamedTuple):
-    """Where a text can be cut: at ASCII `spaces`, and within `pairs` of ASCII characters.
-
-    No subword extends from one of a pair into the other. Longer words, and texts, in UTF-8 are
-    encoded as a whole; texts of more than 100,000 bytes always.
-    """
-
-    spaces: str
-    pairs: Sequence[str]
-    max_word_bytes: int
-    max_text_bytes: int
-
-
 class WordTable:
     """The ids of words that texts are cut into, in bounded memory.
 
     Args:
-        cuts: where.
+        spaces: the ASCII characters that separate words.
+        pairs: pairs of ASCII characters between which no subword extends.
+        limits: maximum size in UTF-8 of a word, and of a text that is cut, at most 100,000.
         encode_words: returns the ids of each of a list of words. A word begins with a space if one
             precedes it in the text, or if the text begins with it. None: the ids depend on the
             rest of the text.
         encode_texts: returns the ids of texts that are encoded as a whole: those that contain a
-            word without ids of its own, and those beyond the limits of `cuts`.
+            word without ids of its own, and those beyond the limits.
     """
 
-    def __init__(self, cuts: Cuts, encode_words: EncodeWords, encode_texts: EncodeTexts):
+    def __init__(
+        self,
+        spaces: str,
+        pairs: Sequence[str],
+        limits: tuple[int, int],
+        encode_words: EncodeWords,
+        encode_texts: EncodeTexts,
+    ):
         self._encode_words, self._encode_texts = encode_words, encode_texts
-        self._limits = np.array([cuts.max_word_bytes, cuts.max_text_bytes])
+        self._limits = np.array(limits)
         self._is_space = np.zeros(256, np.bool_)
-        self._is_space[[ord(c) for c in cuts.spaces]] = True
+        self._is_space[[ord(c) for c in spaces]] = True
         self._ends_word = np.tile(self._is_space, (256, 1))
-        for pair in cuts.pairs:
+        for pair in pairs:
             self._ends_word[ord(pair[0]), ord(pair[1])] = True
         self._slots = np.full(_SLOTS, _EMPTY, np.int32)
         self._keys = np.empty(_MAX_KEY_BYTES, np.uint8)

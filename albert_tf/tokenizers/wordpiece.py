@@ -94,7 +94,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
     @functools.cached_property
     def _table(self) -> WordTable:
-        from albert_tf.tokenizers.word_table import Cuts, WordTable  # loads numba
+        from albert_tf.tokenizers.word_table import WordTable  # loads numba
 
         # Other ASCII characters that Python counts as white space are removed.
         spaces = " \t\n\r"
@@ -104,8 +104,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
             for before, after in itertools.product(others, repeat=2)
             if before in string.punctuation or after in string.punctuation
         ]
-        cuts = Cuts(spaces, pairs, max_word_bytes=64, max_text_bytes=100_000)
-        return WordTable(cuts, self._encode_all, self._encode_all)
+        return WordTable(spaces, pairs, (64, 100_000), self._encode_all, self._encode_all)
 
     def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return [[*self._encode(text)] for text in texts]
