@@ -1,4 +1,7 @@
-"""How a command ends early: invalid input, a signal to stop, a lost worker or server."""
+"""How a command ends early: invalid input, a signal to stop, a lost worker or server.
+
+Also the errors of TensorFlow as one line each.
+"""
 
 from __future__ import annotations
 
