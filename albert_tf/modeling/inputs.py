@@ -125,7 +125,9 @@ def _integers(name: str, value):
             value = np.asarray(value)
         except ValueError as error:
             raise InputError(f"`features`: {name} is no array ({error})") from None
-    dtype = getattr(value.dtype, "name", str(value.dtype).removeprefix("torch."))
+    dtype = str(value.dtype)
+    if not isinstance(value, np.ndarray):
+        dtype = getattr(value.dtype, "name", dtype.removeprefix("torch."))
     if dtype in ("int32", "int64"):
         return value
     if "int" not in dtype and not (dtype == "bool" and name == "input_mask"):
