@@ -6,7 +6,7 @@
 - `inspect`: TFRecord files -> examples as text, statistics, plots
 
 Every command is a function of a dataclass of options, for use from Python: `extraction.extract`,
-`vocabulary.train_vocabulary`, `pretraining_data.create_pretraining_data`.
+`train_vocabulary.train_vocabulary`, `pretraining_data.create_pretraining_data`.
 """
 
 import albert_tf  # noqa: F401  # for Ctrl-C while the modules of a command are loading

@@ -18,8 +18,8 @@ from albert_tf import files
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.progress import ThroughputLine
+from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
-from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
 from data_prep.corpus_files import publish_files, select, sources_file, write_files
 from data_prep.extraction_options import ExtractionOptions

@@ -6,9 +6,8 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
-from data_prep.bad_files import SKIP_BAD_FILES_HELP
-from data_prep.corpora.formats import CORPUS_FORMATS
-from data_prep.workers import DASK, DASK_SCHEDULER_HELP
+from data_prep.corpora import CORPUS_FORMATS
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, SKIP_BAD_FILES_HELP
 
 _WIKIPEDIA, _TABLE = ("format", "wikipedia"), ("format", "table")
 

@@ -24,7 +24,6 @@ from albert_tf.input.manifest import (
 )
 from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
-from data_prep.bad_files import readable
 from data_prep.example_maker import load_tokenizer, masking_of
 from data_prep.local_runner import make_files, part_name, shard_name, unit_name
 from data_prep.manifest_writer import (
@@ -35,7 +34,7 @@ from data_prep.manifest_writer import (
 )
 from data_prep.plan import Plan, make_plan
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.text_units import text_files
+from data_prep.text_units import readable, text_files
 from data_prep.work_folder import WorkFolder, move
 
 logger = logging.getLogger(__name__)

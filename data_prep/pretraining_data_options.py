@@ -7,8 +7,7 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.options import WithPaths, check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
-from data_prep.bad_files import SKIP_BAD_FILES_HELP
-from data_prep.workers import DASK, DASK_SCHEDULER_HELP
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, SKIP_BAD_FILES_HELP
 
 
 @dataclasses.dataclass(frozen=True)

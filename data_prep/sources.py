@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import expand_folders
-from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.work_folder import fingerprint_of, tool_versions
 
@@ -25,7 +25,7 @@ class Source(NamedTuple):
     """A part of the corpus.
 
     Attributes:
-        format: name of the format, see `corpora.formats.CORPUS_FORMATS`.
+        format: name of the format, see `corpora.CORPUS_FORMATS`.
         patterns: its files, globs or folders.
         weight: how often its documents are written, on average.
     """

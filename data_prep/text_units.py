@@ -14,14 +14,18 @@ that carry their lines, where one process must not hold all of it.
 from __future__ import annotations
 
 import codecs
+import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import regex
 
 from albert_tf import files
+from albert_tf.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 # Small enough that even a modest corpus keeps many processes busy to the end, and large enough
 # that a huge corpus is not split into countless pieces.
@@ -90,6 +94,30 @@ SIDE_ENDINGS = (".corpus.json", ".sources.tsv")
 def text_files(patterns: Iterable[str]) -> list[str]:
     """As `files.expand_globs`, without what `extract_corpus` writes next to a corpus."""
     return files.expand_globs(patterns, "input_file", SIDE_ENDINGS)
+
+
+def readable(
+    paths: Iterable[str],
+    check: Callable[[str], object],
+    skip_bad_files: bool,
+    bad_files: list[str],
+) -> list[str]:
+    """Return the files that can be read; add the others to `bad_files`, with a warning.
+
+    Raises:
+        InputError: If there are others, unless they are to be skipped.
+    """
+    good = []
+    for path in paths:
+        try:
+            check(path)
+            good.append(path)
+        except InputError as bad:
+            if not skip_bad_files:
+                raise
+            bad_files.append(path)
+            logger.warning("left out: %s", bad)
+    return good
 
 
 def split_into_units(paths: Sequence[str]) -> list[TextUnit]:

@@ -8,10 +8,230 @@ with --model_type=wordpiece, vocabulary/30k.txt.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import json
+import logging
+import os
 import time
 
-from albert_tf.options import command
-from data_prep.vocabulary import VocabularyOptions, train_vocabulary
+from albert_tf import files
+from albert_tf.children import stoppable
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.logs import counted
+from albert_tf.options import WithPaths, check_limits, command, option, seed_option
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
+from data_prep.accents import accent_loss
+from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
+from data_prep.work_folder import WorkFolder, fingerprint_of
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, SKIP_BAD_FILES_HELP
+
+logger = logging.getLogger(__name__)
+
+# Incremented whenever the same text gives another sample.
+_SAMPLE_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyOptions(WithPaths):
+    """Options of `train_vocabulary`."""
+
+    input_file: tuple[str, ...] = option(help="Text files or globs, separated by commas.")
+    output_prefix: str = option(
+        help="Path of the files, without .model, .vocab or .txt.", path="file"
+    )
+    model_type: str = option(
+        "unigram",
+        "unigram: SentencePiece, as in English ALBERT; wordpiece: as in BERT and Chinese ALBERT.",
+        choices=tuple(VOCABULARY_TYPES),
+        group="Vocabulary",
+    )
+    vocab_size: int = option(30000, "Number of pieces, including special symbols.")
+    do_lower_case: bool = option(True, "Lower-case the text.")
+    keep_accents: bool | None = option(
+        None,
+        "Keep accents and other combining marks; by default, unless the text has hardly any, as in "
+        "English.",
+    )
+    character_coverage: float = option(
+        0.99995,
+        "Fraction of the characters of the text that the vocabulary covers; 0.9995 leaves out the "
+        "rarest ones of Chinese or Japanese.",
+        minimum=0.9,
+        maximum=1.0,
+    )
+    user_defined_symbols: tuple[str, ...] = option(
+        (),
+        "Pieces for texts of your own, separated by commas. unigram: text is always split at them, "
+        "also inside words; wordpiece: words, without punctuation.",
+    )
+    input_sentence_size: int = option(
+        2_000_000,
+        "Train on a uniform sample of this many sentences; 0: on all of them.",
+        minimum=0,
+        group="Data",
+    )
+    skip_bad_files: bool = option(False, SKIP_BAD_FILES_HELP)
+    random_seed: int = seed_option(12345, "Seed of the sample of sentences.")
+    num_processes: int = option(
+        0,
+        "Number of worker processes that read the text; 0: one per core.",
+        minimum=0,
+        group="Machines",
+    )
+    runner: str | None = option(
+        None,
+        "dask: read the text on a Dask cluster instead of processes of this machine, which trains "
+        "the vocabulary in either case.",
+        choices=(DASK,),
+    )
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP, needs=("runner", DASK))
+
+    def check(self) -> None:
+        """Check everything that can be checked without reading a file.
+
+        Raises:
+            InputError: If a value is out of range.
+        """
+        check_limits(self)
+        min_size = VOCABULARY_TYPES[self.model_type].min_size
+        if self.vocab_size < min_size:
+            raise InputError(
+                f"`vocab_size`={self.vocab_size}: too small; the special symbols alone need "
+                f"{min_size - 1}"
+            )
+
+
+@stoppable()
+def train_vocabulary(options: VocabularyOptions) -> str:
+    """Train a vocabulary and write its files, and its normalization to `tokenizer_config.json`.
+
+    What an interrupted run has read of the same text is kept for the next one.
+
+    Returns:
+        Path of the file that other commands read.
+
+    Raises:
+        InputError: If an option is invalid, a file is missing, the folder contains a vocabulary
+            with another normalization, or the text does not yield a vocabulary of the requested
+            size.
+    """
+    options.check()
+    from data_prep.sentence_sample import sample_sentences  # loads numba
+    from data_prep.text_units import readable, text_files
+
+    endings = VOCABULARY_TYPES[options.model_type].endings
+    paths = text_files(options.input_file)
+    folder = os.path.dirname(options.output_prefix)
+    outputs = [options.output_prefix + ending for ending in endings]
+    record = os.path.join(folder, CONFIG_FILE)
+    files.check_outputs({"output_prefix": [*outputs, record]}, {"input_file": paths})
+    files.make_folder(folder, "output_prefix")
+    paths = readable(paths, files.check_utf8, options.skip_bad_files, [])
+    size, seed = options.input_sentence_size, options.random_seed
+    fingerprint = fingerprint_of(
+        {"input_sentence_size": size, "random_seed": seed},
+        version=_SAMPLE_VERSION,
+        input=[[path, *files.file_identity(path)] for path in paths],
+    )
+    with arguments_renamed(output_file="output_prefix", work_dir="output_prefix"):
+        work = WorkFolder.resume(outputs[0], None, fingerprint)
+    with work:
+        with work.kept_after_error():
+            sentences = sample_sentences(paths, size, seed, options, work)
+            _train(options, sentences, outputs, work)
+        work.remove()
+    return outputs[0]
+
+
+def _train(
+    options: VocabularyOptions,
+    sentences: list[str],
+    outputs: list[str],
+    work: WorkFolder,
+) -> None:
+    vocabulary_type = VOCABULARY_TYPES[options.model_type]
+    folder = os.path.dirname(options.output_prefix)
+    normalization = _normalization(options, vocabulary_type, sentences)
+    _check_symbols(options, vocabulary_type, normalization)
+    with work.kept_after_error(is_useful=False):  # another folder is needed
+        _check_folder(folder, outputs, normalization)
+    for number, sentence in enumerate(sentences):  # in place: the sample may fill the memory
+        sentences[number] = vocabulary_type.prepare(sentence, normalization)
+    sentences = [sentence for sentence in sentences if sentence]
+    if not sentences:
+        raise InputError(f"`input_file`: no text in {', '.join(options.input_file)}")
+    megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
+    logger.info("training on %s, %.1f MB", counted(len(sentences), "sentence"), megabytes)
+    contents = vocabulary_type.train(
+        sentences, options.vocab_size, options.character_coverage, options.user_defined_symbols
+    )
+    config = {"tokenizer_class": vocabulary_type.huggingface_class, **normalization.to_dict()}
+    contents.append((json.dumps(config, indent=2) + "\n").encode())
+    written = [*outputs, os.path.join(folder, CONFIG_FILE)]
+    with contextlib.ExitStack() as renamed_at_exit:
+        for path, content in zip(written, contents, strict=True):
+            partial = renamed_at_exit.enter_context(files.replacing(path))
+            with files.open_file(partial, "wb") as file:
+                file.write(content)
+        if read_normalization(folder) != normalization:
+            for path in outputs:  # a vocabulary is never next to the record of another one
+                files.remove(path)
+
+
+def _normalization(
+    options: VocabularyOptions, vocabulary_type: VocabularyType, sentences: list[str]
+) -> Normalization:
+    """Return the normalization that the options name; without one for accents, the text decides."""
+    keep_accents = options.keep_accents
+    if keep_accents is None:
+        loss = accent_loss(sentences, vocabulary_type.unicode_form, vocabulary_type.bare)
+        keep_accents = not loss.is_negligible
+        logger.info("%s", loss.describe(keep_accents))
+    return Normalization(
+        do_lower_case=options.do_lower_case,
+        keep_accents=keep_accents,
+        unicode_form=vocabulary_type.unicode_form if keep_accents else None,
+    )
+
+
+def _check_symbols(
+    options: VocabularyOptions, vocabulary_type: VocabularyType, normalization: Normalization
+) -> None:
+    for symbol in options.user_defined_symbols:
+        normalized = vocabulary_type.prepare(symbol, normalization)
+        if normalized != symbol or " " in symbol:
+            raise InputError(
+                f"`user_defined_symbols`={symbol}: never occurs in normalized text, in which it is "
+                f"{normalized!r}"
+            )
+
+
+def _check_folder(folder: str, outputs: list[str], normalization: Normalization) -> None:
+    """Raise InputError if the folder has another vocabulary, which is normalized otherwise."""
+    for path in files.files_in(folder, "*"):
+        if path in outputs or not _may_be_vocabulary(path):
+            continue
+        try:
+            found = Tokenizer.load(path).normalization
+        except InputError:  # a file of another program
+            continue
+        if found != normalization.otherwise(found):
+            raise InputError(
+                f"`output_prefix`={outputs[0]}: {path} in the same folder is normalized otherwise "
+                f"({found.to_json().strip()}, here {normalization.to_json().strip()}); choose "
+                "another folder"
+            )
+
+
+def _may_be_vocabulary(path: str) -> bool:
+    if path.endswith(".model"):
+        return True
+    if not path.endswith(".txt"):
+        return False
+    with files.open_file(path, "rb") as file:
+        return file.read(5) == b"[PAD]"
 
 
 def run(options: VocabularyOptions) -> None:

@@ -12,6 +12,10 @@ DASK_SCHEDULER_HELP = (
     "dask: address of the scheduler, such as tcp://10.0.0.1:8786, or path of its scheduler file; "
     "default: a cluster on this machine, with --num_processes workers."
 )
+SKIP_BAD_FILES_HELP = (
+    "Leave out, and count, input files that are damaged, not UTF-8 or of the wrong kind, instead "
+    "of refusing them before the work begins."
+)
 
 
 class AnyWorkers(Protocol):

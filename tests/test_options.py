@@ -29,7 +29,7 @@ from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.vocabulary import VocabularyOptions
+from data_prep.train_vocabulary import VocabularyOptions
 from examples.demo.passages import PassageOptions
 from tests.conftest import ROOT
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.bad_files import readable
-from data_prep.text_units import SIDE_ENDINGS
+from data_prep.text_units import SIDE_ENDINGS, readable
 
 # The counts are written to the journal after each unit.
 MAX_TEMPLATE_NAMES = 500
@@ -150,12 +149,12 @@ class ReaderOptions:
         return self.file_names.get(path, os.path.basename(path))
 
     def readable(self, paths: Iterable[str], check: Callable[[str], object]) -> list[str]:
-        """Return the files that can be read, see `bad_files.readable`."""
+        """Return the files that can be read, see `text_units.readable`."""
         return readable(paths, check, self.skip_bad_files, self.bad_files)
 
 
 class CorpusFormat(NamedTuple):
-    """A corpus format: a row of the table `formats.CORPUS_FORMATS`.
+    """A corpus format: a row of the table `corpora.CORPUS_FORMATS`.
 
     A corpus is read in units, so that several processes can share the work. A unit is any small
     value that can be pickled, and so must the two functions be (functions of a module are).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from data_prep.corpora.templates import subscript, superscript
+from data_prep.corpora.templates.functions import subscript, superscript
 
 _MAX_CHARACTERS = 60
 

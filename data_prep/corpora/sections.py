@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from data_prep.corpora.base import names_in
-from data_prep.corpora.templates import ANY_GAP, GAP_CHARACTERS, UNKNOWN
+from data_prep.corpora.templates.expansion import ANY_GAP, GAP_CHARACTERS, UNKNOWN
 
 # Marks a heading, repeated as often as its level. XML cannot contain this character.
 HEADING = "\x02"

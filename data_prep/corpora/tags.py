@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from data_prep.corpora.formulas import formula_text
-from data_prep.corpora.templates import GAP, chemical_formula
+from data_prep.corpora.templates.expansion import GAP
+from data_prep.corpora.templates.functions import chemical_formula
 
 # Stand for visible characters that are not markup: entities and the content of `<nowiki>`. XML
 # cannot contain them, and they are not white space.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from data_prep.corpora.tags import SHOWN
-from data_prep.corpora.templates import ANY_GAP, GAP, UNKNOWN
+from data_prep.corpora.templates.expansion import ANY_GAP, GAP, UNKNOWN
 
 # Text removed from inside brackets leaves separators: "(; 1 May 1900)", "( , born)".
 _BRACKET_START = re.compile(r"(?<=[(\[（【])(?:[\s;,:、；，：]+|[\s–—-]+(?=\s))+")

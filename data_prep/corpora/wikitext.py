@@ -18,15 +18,9 @@ from mwparserfromhell.wikicode import Wikicode
 from data_prep.corpora.base import Counts
 from data_prep.corpora.sections import HEADING, INDENT, joined_lines, kept_lines
 from data_prep.corpora.tags import VISIBLE, without_elements, without_tags
-from data_prep.corpora.templates import (
-    GAP,
-    TemplateTable,
-    gap_numbers,
-    numbered_gap,
-    subscript,
-    superscript,
-    template_name,
-)
+from data_prep.corpora.templates import TemplateTable, template_name
+from data_prep.corpora.templates.expansion import GAP, gap_numbers, numbered_gap
+from data_prep.corpora.templates.functions import subscript, superscript
 from data_prep.corpora.tidying import clean_line, without_broken_markup
 
 

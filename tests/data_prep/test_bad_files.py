@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from data_prep import extraction, local_runner
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
-from data_prep.vocabulary import VocabularyOptions, train_vocabulary
+from data_prep.train_vocabulary import VocabularyOptions, train_vocabulary
 from tests.data_prep.corpora.test_wikipedia import dump, page
 
 _SENTENCE = "This is a sentence that is good."

@@ -21,7 +21,7 @@ from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
-from data_prep.vocabulary import VocabularyOptions, train_vocabulary
+from data_prep.train_vocabulary import VocabularyOptions, train_vocabulary
 from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
 from tests.support.texts import contents_of_any_run, create

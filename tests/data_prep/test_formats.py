@@ -11,8 +11,8 @@ import pytest
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep import parallel
+from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions, find_files
-from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 

@@ -16,7 +16,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
 from data_prep.inspect import __main__ as inspect
 from data_prep.inspect import reading, show
-from data_prep.inspect.inspect_options import InspectOptions
+from data_prep.inspect.__main__ import InspectOptions
 from data_prep.inspect.show import Names
 from data_prep.inspect.statistics import Statistics
 from data_prep.pretraining_data import create_pretraining_data

@@ -16,7 +16,7 @@ from data_prep import train_vocabulary, work_folder
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
-from data_prep.vocabulary import VocabularyOptions
+from data_prep.train_vocabulary import VocabularyOptions
 
 
 @pytest.fixture

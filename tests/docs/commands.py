@@ -21,11 +21,11 @@ _KINDS = {
 _OPTIONS = {
     "run_pretraining.py": "albert_tf.training.options.PretrainingOptions",
     "data_prep.extract_corpus": "data_prep.extraction_options.ExtractionOptions",
-    "data_prep.train_vocabulary": "data_prep.vocabulary.VocabularyOptions",
+    "data_prep.train_vocabulary": "data_prep.train_vocabulary.VocabularyOptions",
     "data_prep.create_pretraining_data": (
         "data_prep.pretraining_data_options.PretrainingDataOptions"
     ),
-    "data_prep.inspect": "data_prep.inspect.inspect_options.InspectOptions",
+    "data_prep.inspect": "data_prep.inspect.__main__.InspectOptions",
 }
 
 

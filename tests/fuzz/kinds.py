@@ -63,8 +63,8 @@ from albert_tf.training.health import Workload
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.rows import read_rows
+from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import Counts, ReaderOptions
-from data_prep.corpora.formats import CORPUS_FORMATS
 from tests.support import workbooks
 from tests.support.models import CONFIGS, random_model
 from tests.support.references import OWN_VOCABULARY

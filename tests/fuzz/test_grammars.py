@@ -7,8 +7,8 @@ import re
 import pytest
 from hypothesis import given
 
+from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import Counts, ReaderOptions
-from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import make_output_documents, split_paragraphs
 from tests.fuzz.grammars import GRAMMARS

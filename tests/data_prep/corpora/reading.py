@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 
+from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import Counts, Document, ReaderOptions
-from data_prep.corpora.formats import CORPUS_FORMATS
 
 
 def read(
