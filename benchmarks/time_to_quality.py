@@ -35,7 +35,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.options import command, option
-from albert_tf.report.charts import Line, Mark, adaptive, chart
+from albert_tf.report.charts import adaptive, chart
 from benchmarks.machine import describe, versions
 from benchmarks.tasks import run_quietly
 from experiments.results import Estimate
@@ -297,8 +297,8 @@ def report(folder: pathlib.Path, options: Options) -> None:
         for attempt in options.attempts:
             curves = runs[attempt, f"{options.minutes:g}"]
             if quantity in curves[0][-1]:
-                lines.append(Line(attempt, *mean_curve(curves, quantity, costs[attempt])))
-        marks = [Mark("target", target)] if options.books else []  # of the novels
+                lines.append((attempt, *mean_curve(curves, quantity, costs[attempt])))
+        marks = [("target", target)] if options.books else []  # of the novels
         drawn = chart(title, lines, marks, percent=True, x_label="processor minutes")
         write_text(str(folder / f"{quantity}.svg"), adaptive(drawn))
     print("| attempt | minutes | seeds | steps | masked tokens, % | order, % |")

@@ -53,20 +53,8 @@ _MOST_POINTS = 400
 SMOOTHED = "Curves of training are moving averages over the logged steps."
 
 
-class Line(NamedTuple):
-    """A curve: its name in the legend, and its points."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-
-
-class Mark(NamedTuple):
-    """A horizontal reference line, such as chance or a held-out result."""
-
-    name: str
-    y: float
-    color: str = SOFT
+# A curve: its name in the legend, and the coordinates of its points.
+Line = tuple[str, Sequence[float], Sequence[float]]
 
 
 class Bar(NamedTuple):
@@ -81,7 +69,7 @@ class Bar(NamedTuple):
 def chart(
     title: str,
     lines: Sequence[Line],
-    marks: Sequence[Mark] = (),
+    marks: Sequence[tuple[str, float]] = (),
     percent: bool = False,
     x_label: str = "training step",
     chosen: float | None = None,
@@ -91,7 +79,7 @@ def chart(
     Args:
         title: above the chart.
         lines: the curves.
-        marks: horizontal reference lines.
+        marks: names and values of horizontal reference lines.
         percent: whether values are shares, shown in percent.
         x_label: of the horizontal axis.
         chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
@@ -101,12 +89,12 @@ def chart(
     with drawing(title, x_label) as (figure, axes, svg):
         # Further curves take the same colors, in another style.
         looks = itertools.cycle(itertools.product(("-", ":", "-."), COLORS))
-        for line, (style, color) in zip(lines, looks, strict=False):
-            point = "o" if len(line.x) == 1 else None
-            (curve,) = axes.plot(line.x, line.y, color=color, linewidth=1.8, marker=point)
-            curve.set(linestyle=style, label=line.name)
-        for mark in marks:
-            axes.axhline(mark.y, color=mark.color, linewidth=1.4, linestyle="--", label=mark.name)
+        for (name, x, y), (style, color) in zip(lines, looks, strict=False):
+            point = "o" if len(x) == 1 else None
+            (curve,) = axes.plot(x, y, color=color, linewidth=1.8, marker=point)
+            curve.set(linestyle=style, label=name)
+        for name, value in marks:
+            axes.axhline(value, color=SOFT, linewidth=1.4, linestyle="--", label=name)
         if chosen is not None:
             axes.axvline(chosen, color=SOFT, linewidth=1.4, linestyle=":")
         axes.margins(x=0.01)
@@ -168,9 +156,9 @@ def draw_curves(
     for curve, places in zip(curves, points, strict=True):
         if places:
             steps, values = zip(*places, strict=True)
-            drawn = (steps, smooth(values) if curve.smoothed else values)
-            lines.append(Line(curve.name, *(thinned(each, _MOST_POINTS) for each in drawn)))
-    return [chart(title, lines, [Mark(*mark) for mark in marks], percent, chosen=chosen)]
+            y = smooth(values) if curve.smoothed else values
+            lines.append((curve.name, thinned(steps, _MOST_POINTS), thinned(y, _MOST_POINTS)))
+    return [chart(title, lines, marks, percent, chosen=chosen)]
 
 
 def bars(title: str, values: Sequence[Bar], x_label: str) -> str:

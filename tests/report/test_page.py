@@ -40,9 +40,7 @@ def page(*sections, **changes):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: charts.chart(
-            NASTY, [charts.Line(NASTY, [1, 2], [1, 2]), charts.Line("b", [1], [1])]
-        ),
+        lambda: charts.chart(NASTY, [(NASTY, [1, 2], [1, 2]), ("b", [1], [1])]),
         lambda: charts.bars(NASTY, [charts.Bar(NASTY, 0.5, 0.2, 0.7)], NASTY),
         lambda: charts.scatter(NASTY, [1.0, 2.0], [2.0, 1.0], NASTY, NASTY),
     ],
@@ -73,7 +71,7 @@ def test_texts_are_escaped_everywhere():
 def test_a_page_shows_what_there_is_and_folds_the_rest():
     cards = [Card(f"card {n}", [], [Part("a"), Part("b", "truth prediction")]) for n in range(10)]
     table = Table(["a", "none", "b"], [["x", "", Shade("y", 1.0)]], frozenset({1, 2}))
-    svg = charts.chart("t", [charts.Line("a", [1, 2], [1, 2])], chosen=2)
+    svg = charts.chart("t", [("a", [1, 2], [1, 2])], chosen=2)
     section = Section("s", charts=[svg], tables=[table], cards=cards)
     text = render(page(section))
     reader = read_page(text)
