@@ -10,11 +10,9 @@ import io
 import json
 import os
 import pathlib
-import pty
 import pydoc_data.topics
 import subprocess
 import sys
-import termios
 import typing
 from typing import Any
 
@@ -178,30 +176,10 @@ def _make(project: Project) -> None:
 
 @pytest.fixture(scope="session")
 def pretrained(project, shared_folder) -> pathlib.Path:
-    """Return the folder of an uninterrupted pretraining run, evaluated.
-
-    What it showed on a terminal of 80 columns is next to it, in a file with the suffix `.screen`.
-    """
+    """Return the folder of an uninterrupted pretraining run, evaluated."""
     folder = shared_folder / "pretrained"
     words = project.pretrain_words(folder, "--do_train", "--do_eval")
-    return once(folder, lambda: folder.with_suffix(".screen").write_bytes(_on_terminal(*words)))
-
-
-def _on_terminal(*words: str) -> bytes:
-    """Run a command on a terminal of 80 columns and return all that the terminal received."""
-    terminal, process_side = pty.openpty()
-    termios.tcsetwinsize(process_side, (24, 80))
-    process = subprocess.Popen(
-        [sys.executable, *words], cwd=ROOT, stdout=process_side, stderr=process_side
-    )
-    os.close(process_side)
-    received = []
-    with contextlib.suppress(OSError):  # how Linux reports the end
-        while part := os.read(terminal, 4096):
-            received.append(part)
-    os.close(terminal)
-    assert process.wait() == 0, b"".join(received)
-    return b"".join(received)
+    return once(folder, lambda: run(*words))
 
 
 @pytest.fixture

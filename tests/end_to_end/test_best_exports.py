@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import FOLDERS
+from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.convert import convert
@@ -30,14 +30,14 @@ def files(tmp_path_factory):
     return folder
 
 
-def write_run(folder, files, engine) -> None:
+def write_run(folder, files) -> None:
     """Train a run that leaves the latest checkpoint, and `best/`."""
     config = AlbertConfig.from_json_file(str(files / "config.json"))
     for place, step in ((folder, NEWEST), (folder / "best", BEST)):
         place.mkdir(parents=True)
         model = random_model("classifier", config, seed=step, labels=2)
         values = {weight.path: weight.numpy() for weight in model.weights}
-        FOLDERS[engine](str(place)).write(step, values)
+        TensorFlowFolder(str(place)).write(step, values)
         shutil.copy(files / "vocab.txt", place)
         shutil.copy(files / "config.json", place / "albert_config.json")
         target = {"kind": "classification", "task_name": "table", "pairs": False}
@@ -51,7 +51,7 @@ def write_run(folder, files, engine) -> None:
 def predicted(files, tmp_path_factory):
     """Return a run's folder with results and predictions, which stands alone."""
     folder = tmp_path_factory.mktemp("run") / "out"
-    write_run(folder, files, "tensorflow")
+    write_run(folder, files)
     options = options_of(files, folder, do_train=False, do_predict=True, max_seq_length=None)
     options = {**vars(options), "albert_config_file": None, "vocab_file": None}
     fine_tune(type(options_of(files, folder))(**options), ClassificationTask)

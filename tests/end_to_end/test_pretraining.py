@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import re
 import shutil
 
 import numpy as np
@@ -64,19 +63,6 @@ def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
     assert f"{results['masked_lm_accuracy']:.1%} 95% interval" in page.text
     assert "Filled masks" in page.text
     assert "masked after step 24" in page.text
-
-
-def test_a_terminal_of_80_columns_keeps_only_the_last_progress_line(pretrained):
-    output = pretrained.with_suffix(".screen").read_bytes().decode()
-    updates = re.findall(r"\r\x1b\[K(step [^\r\n]+)", output)
-    assert len(updates) >= 2
-    assert max(map(len, updates)) < 80
-    assert "left" not in updates[0], "it includes compiling"
-    for update in updates[1:]:
-        assert re.match(r"step \d+/24  \d+:\d\d left  loss [\d.]+  MLM [\d.]+  [\d.]+ seq", update)
-    # What an update has not cleared stays on the screen.
-    screen = [line.rpartition("\x1b[K")[2] for line in output.split("\n")]
-    assert [line.rstrip() for line in screen if line.startswith("step ")] == updates[-1:]
 
 
 def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):
