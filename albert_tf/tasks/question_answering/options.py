@@ -91,6 +91,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
         "With --task_name: folder with the files of SQuAD, as published or as on the Hub; may be "
         "hf://datasets/ORGANIZATION/NAME.",
         common=True,
+        needs=("task_name",),
     )
     train_file: str | None = option(
         None,
@@ -186,11 +187,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
             raise InputError(
                 f"`max_seq_length`={full.max_seq_length}: must exceed `max_query_length`="
                 f"{full.max_query_length} + 3, or no token of the context fits"
-            )
-        if self.data_dir and not self.task_name:
-            raise InputError(
-                f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
-                "and `predict_file`"
             )
 
     def split_file(self, split: str) -> str:

@@ -94,6 +94,7 @@ class TaggingOptions(TaughtOptions):
         "With --task_name: folder of the data set, or the one that contains it; may be "
         "hf://datasets/ORGANIZATION/NAME.",
         common=True,
+        needs=("task_name",),
     )
     train_file: str | None = option(
         None,
@@ -136,11 +137,6 @@ class TaggingOptions(TaughtOptions):
                 raise InputError(f"`{name}`=0: columns are counted from 1, or from -1, the last")
         if self.task_name is not None and self._key not in TAG_SETS:
             raise InputError(f"`task_name`={self.task_name}: must be one of {', '.join(TAG_SETS)}")
-        if self.data_dir and not self.task_name:
-            raise InputError(
-                f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file`, "
-                "`eval_file` and `predict_file`"
-            )
         if self.submission and not (self.task_name and TAG_SETS[self._key].submission):
             names = (name for name, tag_set in TAG_SETS.items() if tag_set.submission)
             raise InputError(f"`submission`: needs `task_name`={' or '.join(names)}")
