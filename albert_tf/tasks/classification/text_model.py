@@ -81,18 +81,18 @@ class TextClassifier(TaskModel[ClassificationTask]):
         given = None if labels is None else classifier._labels_as_texts(labels)
         if cls._is_trained(preset):
             classifier._use_trained(given, target)
-        else:
-            classifier._kind = target or "classification"
-            if cls._has_head(preset) and not target:
-                classifier._kind = preset.adjacent.target(KIND, preset.outputs) or "classification"
-            known = given or ()
-            if classifier._kind == "regression" and cls._has_head(preset) and given:
-                raise InputError(f"`labels`={given}: `target`=regression predicts numbers")
-            if classifier._kind != "regression" and cls._has_head(preset):
-                known = tuple(preset.labels_of_outputs(given))
-            if known or classifier._kind == "regression":
-                dataset = find_dataset(classifier._task_options())
-                classifier._use_target(TARGETS[classifier._kind](dataset, known))
+            return classifier
+        known, kind = given or (), target
+        if has_head := cls._has_head(preset):
+            kind = target or preset.adjacent.target(KIND, preset.outputs)
+        classifier._kind = kind = kind or "classification"
+        if has_head and kind == "regression" and given:
+            raise InputError(f"`labels`={given}: `target`=regression predicts numbers")
+        if has_head and kind != "regression":
+            known = tuple(preset.labels_of_outputs(given))
+        if known or kind == "regression":
+            dataset = find_dataset(classifier._task_options())
+            classifier._use_target(TARGETS[kind](dataset, known))
         return classifier
 
     @classmethod

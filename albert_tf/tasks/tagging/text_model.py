@@ -80,25 +80,20 @@ class TokenClassifier(TaskModel[TaggingTask]):
         # The command requires files of its splits. These are not read.
         files = {"train_file": STANDARD_STREAM, "predict_file": STANDARD_STREAM}
         tagger = cls(preset, cls._options_of(preset, settings, **files), dtype, seed)
-        given, scheme = (
-            None if labels is None else _checked_labels(labels),
-            tagger._options.tag_scheme,
-        )
-        if not cls._has_head(preset):
-            tagger._is_new = True
-            if given:
-                tagger._use(TaggingSettings(tags=kind_of(given, scheme)[0]), given)
-            return tagger
-        if exists(os.path.join(preset.folder, KIND.settings_file)):
+        given = None if labels is None else _checked_labels(labels)
+        has_head = cls._has_head(preset)
+        if has_head and exists(os.path.join(preset.folder, KIND.settings_file)):
             task = TaggingTask(tagger._options, tagger.tokenizer)
             if given not in (None, task.labels):
                 raise InputError(
                     f"`labels`={given}: the model in {preset.name} was trained with {task.labels}"
                 )
             tagger._use_task(task)
-        else:
-            found = preset.labels_of_outputs(given)
-            tagger._use(TaggingSettings(tags=kind_of(found, scheme)[0]), found)
+            return tagger
+        tagger._is_new = not has_head
+        if found := preset.labels_of_outputs(given) if has_head else given:
+            kind, _ = kind_of(found, tagger._options.tag_scheme)
+            tagger._use(TaggingSettings(tags=kind), found)
         return tagger
 
     def _use(self, settings: TaggingSettings, labels: list[str]) -> None:
