@@ -279,7 +279,7 @@ def check(folder: pathlib.Path, name: str) -> None:
     assert evaluated == pytest.approx(results_in(out), abs=1e-5)
 
     def predicted(model: TaskModel) -> list[dict]:
-        return case.kind.load("predict").predict(model, case.inputs, 32)
+        return model._predict_rows(case.inputs, 32)
 
     check_close(predicted(trained), expected)
 
