@@ -172,26 +172,28 @@ class MeanObjective(Objective):
             cls.losses = cls.quantities[:1]
 
     def weights(self, batch):
-        return {self.parts[0]: ops.sum(example_weights(batch))}
+        return {self.parts[0]: ops.sum(self._weights(batch))}
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples = example_weights(batch)
-        values = self._values(outputs, batch, kernels)
+        weights, values = self._weights(batch), self._values(outputs, batch, kernels)
         return {
-            quantity: ops.sum(examples * value)
+            quantity: ops.sum(weights * value)
             for quantity, value in zip(self.quantities, values, strict=True)
         }
 
+    def _weights(self, batch):
+        return example_weights(batch)
+
     @abc.abstractmethod
     def _values(self, outputs, batch, kernels: Kernels) -> tuple:
-        """Return the quantities of each example, `[batch]`."""
+        """Return the quantities of each example, in the shape of their weights, `[batch]`."""
 
 
 # In `label_ids`: no label, so no part of the loss.
 NO_LABEL = -1
 
 
-class ClassesObjective(Objective):
+class ClassesObjective(MeanObjective):
     """Base class of objectives of classes, which may be taught by another model.
 
     A batch may contain `label_probabilities` `[batch, classes]`, float32, which then replace
@@ -212,9 +214,11 @@ class ClassesObjective(Objective):
         self.teacher_weight = teacher_weight
         self.temperature = temperature
 
-    def _losses_and_hits(self, logits, batch, kernels: Kernels):
-        """Return the loss and the correctness of predictions, `[...]`, from `[..., classes]`."""
-        labels, taught = batch["label_ids"], batch.get("teacher_probabilities")
+    labels = ("label_ids",)
+
+    def _values(self, outputs, batch, kernels):
+        logits, labels = outputs["logits"], batch["label_ids"]
+        taught = batch.get("teacher_probabilities")
         labeled = labels >= 0
         if taught is not None:
             labels = ops.where(labeled, labels, ops.cast(ops.argmax(taught, -1), labels.dtype))
@@ -233,7 +237,7 @@ def _soft_cross_entropy(logits, probabilities):
     return -ops.sum(probabilities * ops.log_softmax(logits, axis=-1), axis=-1)
 
 
-class ClassificationObjective(ClassesObjective, MeanObjective, part="classification"):
+class ClassificationObjective(ClassesObjective, part="classification"):
     """Mean cross-entropy of `label_ids` `[batch]`, or as in `ClassesObjective`.
 
     Example:
@@ -245,17 +249,12 @@ class ClassificationObjective(ClassesObjective, MeanObjective, part="classificat
         0.5
     """
 
-    labels = ("label_ids",)
-
-    def _values(self, outputs, batch, kernels):
-        return self._losses_and_hits(outputs["logits"], batch, kernels)
-
 
 # Score of a missing choice: far below any other, and finite, so that no gradient is NaN.
 MISSING_CHOICE = -1e9
 
 
-class MultipleChoiceObjective(ClassesObjective, MeanObjective, part="multiple_choice"):
+class MultipleChoiceObjective(ClassesObjective, part="multiple_choice"):
     """Mean cross-entropy of `label_ids` `[batch]` over the choices, or as in `ClassesObjective`.
 
     A batch may contain `choice_mask` `[batch, choices]`, 0 for the padding of examples that have
@@ -273,16 +272,14 @@ class MultipleChoiceObjective(ClassesObjective, MeanObjective, part="multiple_ch
         1.0
     """
 
-    labels = ("label_ids",)
-
     def _values(self, outputs, batch, kernels):
         logits = outputs["logits"]
         if "choice_mask" in batch:
             logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
-        return self._losses_and_hits(logits, batch, kernels)
+        return super()._values({"logits": logits}, batch, kernels)
 
 
-class TokenClassificationObjective(ClassesObjective):
+class TokenClassificationObjective(ClassesObjective, part="token_classification"):
     """Mean cross-entropy over the labeled tokens of a batch, or as in `ClassesObjective`.
 
     A batch contains `label_ids`, int32 `[batch, at least seq]`: the label of each token, or a
@@ -290,15 +287,7 @@ class TokenClassificationObjective(ClassesObjective):
     `teacher_probabilities` `[batch, at least seq, labels]` of these are 0.
     """
 
-    parts = ("token_classification",)
-    quantities = ("token_classification_loss", "token_classification_accuracy")
-    losses = ("token_classification_loss",)
-    labels = ("label_ids",)
-
-    def weights(self, batch):
-        return {"token_classification": ops.sum(self._weights_of_tokens(batch))}
-
-    def _weights_of_tokens(self, batch):
+    def _weights(self, batch):
         counted = batch["label_ids"] >= 0
         if "teacher_probabilities" in batch:
             taught = ops.sum(batch["teacher_probabilities"], axis=-1) > 0
@@ -306,17 +295,11 @@ class TokenClassificationObjective(ClassesObjective):
         return ops.cast(counted, "float32") * example_weights(batch)[:, None]
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        logits = outputs["logits"]
         # Batches are padded to their longest sequence, labels to the longest of all.
-        length = ops.shape(logits)[1]
+        length = ops.shape(outputs["logits"])[1]
         names = [name for name in ("label_ids", "teacher_probabilities") if name in batch]
         labels = {name: batch[name][:, :length] for name in names}
-        weights = self._weights_of_tokens({**batch, **labels})
-        losses, hits = self._losses_and_hits(logits, labels, kernels)
-        return {
-            "token_classification_loss": ops.sum(weights * losses),
-            "token_classification_accuracy": ops.sum(weights * hits),
-        }
+        return super().sums(outputs, {**batch, **labels}, kernels)
 
 
 class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):
