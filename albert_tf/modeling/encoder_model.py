@@ -125,8 +125,11 @@ class EncoderModel(AlbertModel):
         return dropout(inputs, self.classifier_dropout or 0.0, seed, site=SITES - 1)
 
     def encoder_features(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the features of the encoder, `[sequences, seq]`."""
-        return {name: features[name] for name in ENCODER_FEATURES if name in features}
+        """Return the features of the encoder, `[sequences, seq]`, as many as examples have."""
+        found = {name: features[name] for name in ENCODER_FEATURES if name in features}
+        if self.encoder_rank == 2:
+            return found
+        return {name: ops.reshape(each, (-1, ops.shape(each)[-1])) for name, each in found.items()}
 
     def get_config(self):
         rate = self.classifier_dropout

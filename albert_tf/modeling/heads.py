@@ -240,13 +240,6 @@ class AlbertForMultipleChoice(EncoderModel):
         super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.classifier = self.linear_head(1, "classifier")
 
-    def encoder_features(self, features):
-        """Return the features of the encoder, `[batch * choices, seq]`."""
-        return {
-            name: ops.reshape(values, (-1, ops.shape(values)[-1]))
-            for name, values in super().encoder_features(features).items()
-        }
-
     def heads(self, encoded, features, seed, kernels):
         """Compute float32 `logits` `[batch, choices]`."""
         pooled = self.drop(encoded["pooled_output"], seed)

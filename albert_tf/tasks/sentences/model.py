@@ -109,13 +109,6 @@ class AlbertForSentences(EncoderModel):
         super().__init__(config, name=name, **kwargs)
         self.pooling = pooling
 
-    def encoder_features(self, features):
-        """Return the features of the encoder, `[batch * texts, seq]`."""
-        return {
-            name: ops.reshape(values, (-1, ops.shape(values)[-1]))
-            for name, values in super().encoder_features(features).items()
-        }
-
     def heads(self, encoded, features, seed, kernels):
         """Compute `vectors`, float32 `[batch, texts, hidden]`."""
         texts = ops.shape(features["input_ids"])[1]
