@@ -73,12 +73,8 @@ class Devices(abc.ABC):
     def per_replica(self, argument: str, batch_size: int) -> int:
         """Return the examples of a global batch that each replica computes.
 
-        Args:
-            argument: name of the batch size, for errors.
-            batch_size: examples in a global batch.
-
         Raises:
-            InputError: If the batch does not divide by the replicas.
+            InputError: If the batch, called `argument`, does not divide by the replicas.
         """
         replicas = self.num_replicas
         if batch_size < 1 or batch_size % replicas:
@@ -92,13 +88,9 @@ class Devices(abc.ABC):
 def check_options(options: DeviceOptions, backend: str) -> None:
     """Check what every engine asks of options.
 
-    Args:
-        options: of the program.
-        backend: of Keras, that the engine needs.
-
     Raises:
-        InputError: If Keras runs on another backend, there is no such strategy, or it contradicts
-            `use_tpu` or `num_replicas`.
+        InputError: If Keras runs on another backend than the engine needs, there is no such
+            strategy, or it contradicts `use_tpu` or `num_replicas`.
     """
     if keras.backend.backend() != backend:
         raise InputError(

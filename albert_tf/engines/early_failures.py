@@ -19,7 +19,7 @@ from absl import flags
 
 from albert_tf import configs
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions, MeetingOptions
-from albert_tf.engines.failures import reason_of
+from albert_tf.engines.workers import reason_of
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import parse_json, to_json
 from albert_tf.hardware.peaks import tpu_chips
@@ -35,10 +35,7 @@ has_met = threading.Event()
 def tell_others(error: Exception, options: MeetingOptions | None = None) -> None:
     """Have a child meet the processes that wait for this one, if any, only to report an error.
 
-    Args:
-        error: of this process.
-        options: of the program; None for those on the command line, the rest of which may be
-            invalid.
+    Without options, those on the command line count, the rest of which may be invalid.
     """
     with contextlib.suppress(Exception):  # it does not say who the others are, or they do not come
         options = options or _on_command_line()

@@ -66,8 +66,7 @@ _TPU_KINDS = {
 def gpu_peak(name: str) -> float | None:
     """TFLOP/s of the GPU that its driver calls `name`, such as "NVIDIA A100-SXM4-40GB".
 
-    Returns:
-        None for a GPU that is not in the table.
+    None for a GPU that is not in the table.
     """
     words = name.replace("-", " ").split()
     for model, peak in GPU_PEAKS.items():

@@ -20,12 +20,7 @@ def tpu_precision() -> tuple[str, str]:
 
 
 def gpu_precision(name: str, compute_capability: tuple[int, int]) -> tuple[str, str]:
-    """Return the precision of a GPU.
-
-    Args:
-        name: of the device.
-        compute_capability: major and minor.
-    """
+    """Return the precision of a GPU by its compute capability, major and minor."""
     if compute_capability >= _FIRST_GPU:
         return "bfloat16", f"{name} multiplies in bfloat16"
     return "float32", f"{name} has no bfloat16"

@@ -36,12 +36,7 @@ from albert_tf.training.run import create_training_step
 
 
 def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
-    """Return the program of one training step over all devices.
-
-    Args:
-        options: those of pretraining; those that choose devices are ignored.
-        devices: of a slice, which need not exist.
-    """
+    """Return the program of one training step over all devices of a slice, which need not exist."""
     mesh = Mesh(np.array(devices), (DATA,))
     devices_of_slice = JaxDevices(
         mesh, attention=options.attention, shard_optimizer_state=options.shard_optimizer_state

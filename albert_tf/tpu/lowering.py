@@ -65,11 +65,9 @@ class SliceStrategy(tf.distribute.OneDeviceStrategy):
 
 
 def lower(options: PretrainingOptions, replicas: int) -> bytes:
-    """Return the program that every replica runs for one training step.
+    """Return the program that every replica of a slice runs for one training step.
 
-    Args:
-        options: those of pretraining; options of devices are ignored.
-        replicas: devices of the slice.
+    Options of devices are ignored.
 
     Returns:
         A serialized HLO module. Its inputs are the replica's share of a batch and all variables,

@@ -144,13 +144,9 @@ class BestCheckpoint:
     def keep(
         self, path: str, value: float, step: int, results: Mapping[str, float] | None = None
     ) -> None:
-        """Replace the best checkpoint.
+        """Replace the best checkpoint by a complete one of a step, with this value of the metric.
 
-        Args:
-            path: of the new one, complete.
-            value: of the metric.
-            step: of the checkpoint.
-            results: of its evaluation, for `best/eval_results.txt`.
+        `results` of its evaluation go into `best/eval_results.txt`.
         """
         make_folder(self._folder, "output_dir")
         copied = self._checkpoints.copy(path)

@@ -210,10 +210,7 @@ def check_vocabularies(
 def check_order(options: PretrainingOptions, order: dict[str, int], checkpoint: str | None) -> None:
     """Warn if a resumed run has its examples in another order than before.
 
-    Args:
-        options: of the run.
-        order: of the examples, `Records.order`.
-        checkpoint: the latest in `output_dir`.
+    `checkpoint` is the latest in `output_dir`.
 
     Raises:
         InputError: If the run was started by a version with another order.

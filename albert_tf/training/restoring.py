@@ -84,7 +84,7 @@ def load_initial_weights(
 def restore_trained(
     engine: Engine, model: keras.Model, output_dir: str, path: str | None = None
 ) -> str:
-    """Load a checkpoint of a folder into a model like the one that was trained there.
+    """Load a checkpoint of `output_dir` into a model like the one that was trained there.
 
     Args:
         engine: that saved it.
@@ -112,13 +112,9 @@ def iter_checkpoints(
 ) -> Iterator[str]:
     """Restore every valid checkpoint in `output_dir` into `model`, oldest first.
 
-    Args:
-        engine, model, output_dir: as for `restore_trained`.
-        paths: of the checkpoints, if they are known.
-
     Yields:
-        The path of the checkpoint that was just restored. If training replaces all, that of the
-        latest.
+        The path of the checkpoint that was just restored; `paths`, if they are known. If training
+        replaces all, that of the latest.
 
     Raises:
         InputError: If there is no valid checkpoint, or one belongs to another model.

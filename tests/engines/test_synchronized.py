@@ -6,9 +6,8 @@ import threading
 
 import pytest
 
-from albert_tf.engines import failures
-from albert_tf.engines.failures import Board
-from albert_tf.engines.workers import Workers, shared_settings
+from albert_tf.engines import workers
+from albert_tf.engines.workers import Board, Workers, shared_settings
 from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
 from albert_tf.training.options import PretrainingOptions
 
@@ -124,9 +123,9 @@ def board(monkeypatch):
             written.wait_for(lambda: key in texts, timeout=30)
         return texts[key]
 
-    monkeypatch.setattr(failures, "_GRACE_SECONDS", 0.2)
-    monkeypatch.setattr(failures.os, "_exit", codes.append)
-    monkeypatch.setattr("albert_tf.engines.workers._LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(workers.os, "_exit", codes.append)
+    monkeypatch.setattr(workers, "_LINGER_SECONDS", 0.0)
     yield Board(write, read), codes
     for index in range(2):
         write(f"albert_tf/failures/{index}", "")

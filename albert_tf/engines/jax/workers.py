@@ -13,9 +13,8 @@ from jax.experimental import multihost_utils
 from albert_tf.engines import early_failures
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
 from albert_tf.engines.devices import started_by_srun
-from albert_tf.engines.failures import Board
 from albert_tf.engines.steps import accepted_arguments
-from albert_tf.engines.workers import Workers
+from albert_tf.engines.workers import Board, Workers
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, WorkerLost
 from albert_tf.hardware.peaks import tpu_chips

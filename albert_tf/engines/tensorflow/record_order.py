@@ -22,12 +22,9 @@ _READS = 16
 
 @tf.autograph.experimental.do_not_convert
 def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
-    """Return the unparsed records of an endless stream in training order.
+    """Return the unparsed records of an endless stream in training order, from a step on.
 
-    Args:
-        stream: what to read.
-        shard: the pipeline whose rows of every batch are read.
-        first_step: number of batches to skip.
+    Only the rows of every batch that belong to the shard are read.
 
     Returns:
         Triples `[rows]`: positions, int64; the records at these positions; and their numbers in

@@ -17,12 +17,9 @@ from albert_tf.input.streams import Shard
 
 
 def record_batches(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
-    """Return a shard of the batches of a stream.
+    """Return a shard of the batches of a stream, from a step on if the stream is endless.
 
-    Args:
-        stream: what to read.
-        shard: rows to make of every batch; only their blocks are read.
-        first_step: batches of an endless stream to skip, without reading their records.
+    Only blocks of the shard are read.
 
     Returns:
         Dictionaries of `[rows, ...]` tensors, int32 or float32; if the stream ends, with

@@ -11,10 +11,9 @@ from collections.abc import Callable
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from albert_tf.engines.failures import Board
 from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.rendezvous import meet
-from albert_tf.engines.workers import Workers
+from albert_tf.engines.workers import Board, Workers
 from albert_tf.errors import InputError, tensorflow_reason
 
 
