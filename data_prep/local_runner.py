@@ -21,7 +21,7 @@ from albert_tf.progress import ThroughputLine
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
-from data_prep.runs import DamagedRunError, read_buckets, write_run
+from data_prep.runs import DamagedRunError, read_bucket, write_run
 from data_prep.tfrecords import write_records
 from data_prep.work_folder import HashedFile, WorkFolder, concatenate
 from data_prep.workers import AnyWorkers, start_workers
@@ -171,9 +171,8 @@ def _make_part(task: tuple[int, list[str]]) -> int | str:
     """
     bucket, runs = task
     maker, work = _worker.maker, _worker.work
-    paths = [work.file(run) for run in runs]
     try:
-        slices = list(read_buckets(paths, bucket, _worker.plan.buckets, maker.token_dtype))
+        slices = [read_bucket(work.file(run), bucket, maker.token_dtype) for run in runs]
     except DamagedRunError as damaged:
         return os.path.basename(damaged.args[0])
     counts: Counter[str] = Counter()

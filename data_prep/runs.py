@@ -8,10 +8,10 @@ any size is shuffled in two passes, both of which read and write sequentially.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,10 @@ EXAMPLE = np.dtype(
         ("label", "u1"),
     ]
 )
-# An entry of the header of a run: where a bucket begins, and the CRC-32 of its examples and tokens.
-# The last entry is the end.
-_BUCKET = np.dtype([("examples", "<i8"), ("tokens", "<i8"), ("checksum", "<i8")])
+# The header of a run has an entry for each bucket: where it begins in the file, how many examples
+# and tokens it has, the CRC-32 of both, and that of the entry up to here.
+_NUMBER = np.dtype("<u8")
+_NUMBERS = 5
 
 
 class Bucket(NamedTuple):
@@ -126,81 +127,42 @@ class DamagedRunError(Exception):
 
 
 def write_run(path: str, run: Run) -> None:
-    """Write a run: offsets and a checksum of each bucket, then all examples, then all tokens."""
-    sizes = (run.spans[:, 1] - run.spans[:, 0]) + (run.spans[:, 3] - run.spans[:, 2])
-    header = np.zeros(len(run.begins), _BUCKET)
-    header["examples"] = run.begins
-    header["tokens"] = np.concatenate([[0], np.cumsum(sizes)])[run.begins]
+    """Write a run: its header, then the examples and tokens of each bucket."""
+    buckets = len(run.begins) - 1
+    header = np.zeros((buckets, _NUMBERS), _NUMBER)
     with open(path, "wb") as file:
         file.write(header.tobytes())
-        file.write(run.examples.tobytes())
-        for number in range(len(run.begins) - 1):
-            bucket = run.bucket(number)
-            file.write(bucket.tokens.tobytes())
-            header["checksum"][number] = _checksum(bucket)
+        for number in range(buckets):
+            examples, tokens = bucket = run.bucket(number)
+            header[number, :4] = file.tell(), len(examples), len(tokens), _checksum(bucket)
+            header[number, 4] = zlib.crc32(header[number, :4].tobytes())
+            file.write(examples.tobytes())
+            file.write(tokens.tobytes())
         file.seek(0)
         file.write(header.tobytes())
 
 
-def read_buckets(
-    paths: Sequence[str], bucket: int, buckets: int, dtype: type[np.unsignedinteger]
-) -> Iterator[Bucket]:
-    """Yield the slices of a bucket.
+def read_bucket(path: str, number: int, dtype: type[np.unsignedinteger]) -> Bucket:
+    """Read the slice of a bucket.
 
     Args:
-        paths: runs written by `write_run`.
-        bucket: number of the bucket.
-        buckets: number of all buckets.
+        path: a run written by `write_run`.
+        number: number of the bucket.
         dtype: dtype of the tokens.
 
     Raises:
-        DamagedRunError: If a run is missing, or the slice is not as it was written.
+        DamagedRunError: If the run is missing, or the slice is not as it was written.
     """
-    for path in paths:
-        try:
-            found = _read_slice(path, bucket, buckets, np.dtype(dtype))
-        except FileNotFoundError:
-            found = None
-        if found is None:
-            raise DamagedRunError(path)
-        yield found
-
-
-def _read_slice(path: str, bucket: int, buckets: int, dtype: np.dtype) -> Bucket | None:
-    """Read the slice of a bucket in a run; None if the run is damaged."""
-    with open(path, "rb") as file:
-        file.seek(_BUCKET.itemsize * bucket)
-        begin, end = _values(file, 2)
-        file.seek(_BUCKET.itemsize * buckets)
-        (last,) = _values(file, 1)
-        base = _BUCKET.itemsize * (buckets + 1)
-        size = base + last.examples * EXAMPLE.itemsize + last.tokens * dtype.itemsize
-        if size != os.fstat(file.fileno()).st_size or not (
-            0 <= begin.examples <= end.examples <= last.examples
-            and 0 <= begin.tokens <= end.tokens <= last.tokens
-        ):
-            return None
-        file.seek(base + begin.examples * EXAMPLE.itemsize)
-        examples = np.fromfile(file, EXAMPLE, end.examples - begin.examples)
-        file.seek(base + last.examples * EXAMPLE.itemsize + begin.tokens * dtype.itemsize)
-        found = Bucket(examples, np.fromfile(file, dtype, end.tokens - begin.tokens))
-    return found if _checksum(found) == begin.checksum else None
-
-
-class _Entry(NamedTuple):
-    """An entry of the header: offsets of a bucket in examples and tokens, and its checksum."""
-
-    examples: int
-    tokens: int
-    checksum: int
-
-
-def _values(file: BinaryIO, number: int) -> list[_Entry]:
-    """Return the next entries of a header; zeros where the file ends."""
-    found = np.zeros(number, _BUCKET)
-    read = np.fromfile(file, _BUCKET, number)
-    found[: len(read)] = read
-    return [_Entry(*entry) for entry in found.tolist()]
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(number * _NUMBERS * _NUMBER.itemsize)
+        entry = np.fromfile(file, _NUMBER, _NUMBERS)
+        if len(entry) == _NUMBERS and zlib.crc32(entry[:4].tobytes()) == entry[4]:
+            begin, examples, tokens, checksum, _ = entry.tolist()
+            file.seek(begin)
+            found = Bucket(np.fromfile(file, EXAMPLE, examples), np.fromfile(file, dtype, tokens))
+            if _checksum(found) == checksum:
+                return found
+    raise DamagedRunError(path)
 
 
 def _checksum(bucket: Bucket) -> int:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from albert_tf.input.masking import derive_seeds
-from data_prep.runs import make_run, merge, read_buckets, token_dtype, write_run
+from data_prep.runs import make_run, merge, read_bucket, token_dtype, write_run
 from data_prep.segments import Pairs
 from tests.conftest import random_inputs
 
@@ -44,12 +44,12 @@ def shuffled(blocks, folder, buckets: int) -> list[int]:
         run = make_run(ids, pairs, documents, 7, buckets)
         write_run(paths[-1], run)
         for bucket in range(buckets):  # a run in memory is what it is in its file
-            (stored,) = read_buckets(paths[-1:], bucket, buckets, np.uint16)
+            stored = read_bucket(paths[-1], bucket, np.uint16)
             assert (run.bucket(bucket).examples == stored.examples).all()
             assert (run.bucket(bucket).tokens == stored.tokens).all()
     order = []
     for number in range(buckets):
-        parts = list(read_buckets(paths, number, buckets, np.uint16))
+        parts = [read_bucket(path, number, np.uint16) for path in paths]
         bucket, places = merge(parts, 7)
         sizes = (bucket.examples["first"] + bucket.examples["second"]).astype(np.int64)
         ends = np.cumsum(sizes)
