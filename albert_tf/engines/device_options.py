@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from albert_tf.engines.registry import ENGINES
 from albert_tf.options import WithPaths, option
@@ -96,3 +97,8 @@ class DeviceOptions(MeetingOptions):
     def dtype_policy(self) -> str:
         """The Keras dtype policy of `dtype`, which must not be "auto"."""
         return DTYPE_POLICIES[self.dtype]
+
+
+def started_by_srun() -> bool:
+    """Return whether SLURM's srun has started this process as one of several."""
+    return int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ

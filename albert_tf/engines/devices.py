@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
@@ -121,8 +120,3 @@ def check_tpu_cores(options: DeviceOptions, found: int) -> None:
         raise InputError(
             f"`num_tpu_cores`={options.num_tpu_cores}: the TPU has {counted(found, 'core')}"
         )
-
-
-def started_by_srun() -> bool:
-    """Return whether SLURM's srun has started this process as one of several."""
-    return int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ

@@ -18,7 +18,12 @@ from typing import Any
 from absl import flags
 
 from albert_tf import configs
-from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions, MeetingOptions
+from albert_tf.engines.device_options import (
+    PROCESS_FLAGS,
+    DeviceOptions,
+    MeetingOptions,
+    started_by_srun,
+)
 from albert_tf.engines.workers import reason_of
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import parse_json, to_json
@@ -66,7 +71,7 @@ def _may_have_others(options: MeetingOptions) -> bool:
     return options.strategy in ("auto", "multi_worker", "tpu") and (
         any(getattr(options, name) is not None for name in PROCESS_FLAGS)
         or "TF_CONFIG" in os.environ
-        or int(os.environ.get("SLURM_NTASKS", "1")) > 1
+        or started_by_srun()
         or (options.engine == "jax" and bool(tpu_chips()))
     )
 

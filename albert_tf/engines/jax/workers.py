@@ -11,8 +11,7 @@ from jax._src import distributed  # what the processes write to each other
 from jax.experimental import multihost_utils
 
 from albert_tf.engines import early_failures
-from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions
-from albert_tf.engines.devices import started_by_srun
+from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions, started_by_srun
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Board, Workers
 from albert_tf.environment import quiet_import
