@@ -85,7 +85,8 @@ def check(options: CheckOptions) -> None:
     if options.init_checkpoint:
         described = described_checkpoint(options.init_checkpoint)
         options = dataclasses.replace(options, init_checkpoint=described)
-    exported = open_preset(folder)
+    with arguments_renamed(name="words"):
+        exported = open_preset(folder)
     model = create_model(find_head(exported.weights.tensors), exported.config, {})
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, options.init_checkpoint or folder)

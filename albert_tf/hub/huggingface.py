@@ -89,9 +89,7 @@ def download(
         if isinstance(error, OSError) and error.errno and not isinstance(error, ConnectionError):
             raise  # of the disk
         raise InputError(f"`{argument}`={shown}: {_reason(error, name, repo_type)}") from None
-    logger.info(
-        "%s: commit %s of the Hugging Face Hub, in %s", name.repo_id, commit_of(folder), folder
-    )
+    logger.info("%s: commit %s of the Hugging Face Hub, in %s", shown, commit_of(folder), folder)
     return folder
 
 
