@@ -122,12 +122,9 @@ class MatchedWeights(NamedTuple):
 def match(
     shapes: Mapping[str, Shape], weights: Weights, *, init_from_group0: bool = False
 ) -> MatchedWeights:
-    """Find a weight for every variable of a model.
+    """Find a weight for every variable of a model, of which `shapes` are those by path.
 
-    Args:
-        shapes: variable path -> shape.
-        weights: the weights in a file.
-        init_from_group0: whether every group of layers is loaded from the file's first group.
+    With `init_from_group0`, every group of layers is loaded from the file's first group.
 
     Raises:
         InputError: If a weight of the encoder or of a pretraining head has another shape.

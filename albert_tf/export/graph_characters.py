@@ -60,12 +60,7 @@ def decode(texts: tf.Tensor) -> Characters:
 
 
 def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Return, as int32, the index of the first element not below each value.
-
-    Args:
-        ascending: a sorted tensor, which may be empty.
-        values: values to look up.
-    """
+    """Return, as int32, the index of the first element of `ascending` not below each value."""
     return tf.raw_ops.LowerBound(sorted_inputs=ascending[None], values=values[None])[0]
 
 

@@ -54,13 +54,7 @@ def unpack(
     """Unpack a `.tar`, `.tar.gz` or `.zip` file into a new folder.
 
     Everything is checked before anything is written. The folder appears under its name when it is
-    complete.
-
-    Args:
-        archive: the file.
-        folder: must not exist.
-        notes: text files to add, name -> content.
-        largest_size: that all files may have together, in bytes.
+    complete, with the text files in `notes`, name -> content.
 
     Raises:
         InputError: If the archive is damaged; contains links, devices, or names outside the

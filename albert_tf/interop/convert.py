@@ -231,11 +231,9 @@ def _check(
 def _find_tokenizers(
     options: ConvertOptions, config: AlbertConfig, folder: str
 ) -> tuple[Tokenizer | None, Tokenizer | None, AdjacentFiles]:
-    """Load the given vocabulary, or the one next to the weights, and add pieces.
+    """Load the tokenizer of the model, and that of the output, which may have more pieces.
 
-    Returns:
-        The tokenizer of the model, that of the output, which is the same unless it has more pieces,
-        and what is next to the weights.
+    Also return what is next to the weights.
     """
     adjacent = find_adjacent_files(options.input)
     path = options.spm_model_file or adjacent.vocabulary

@@ -74,10 +74,7 @@ def _is_of_orbax(path: str) -> bool:
 
 
 def find_format(path: str) -> str:
-    """Detect the format of the weights at `path`.
-
-    Returns:
-        "albert_tf", "google", "huggingface" or "saved_model".
+    """Return the format of the weights at `path`: a value of `--from`.
 
     Raises:
         InputError: If `path` contains no weights in a known format.
