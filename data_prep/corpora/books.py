@@ -32,15 +32,7 @@ _MAX_WRAPPED_LINE = 120
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
-    """Yield the text files, each of which is a unit.
-
-    Args:
-        patterns: files, globs, or folders, whose `.txt` files are read.
-        options: unused.
-
-    Raises:
-        InputError: If a pattern matches nothing, or a folder without such files.
-    """
+    """Yield the text files, of folders those that end in `.txt`, each of which is a unit."""
     yield from options.readable(find_files(patterns, ".txt"), files.check_utf8)
 
 

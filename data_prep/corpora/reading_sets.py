@@ -24,26 +24,13 @@ ENDINGS = (".txt", ".json")
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str, ...]]:
-    """Yield all files as one unit, because a passage that two files contain is one document.
-
-    Args:
-        patterns: files, globs, or folders, in which all `.txt` and `.json` files are read.
-        options: unused.
-
-    Raises:
-        InputError: If a pattern matches nothing, or a folder contains no such file.
-    """
+    """Yield all files as one unit, because a passage that two files contain is one document."""
     found = find_files(patterns, ENDINGS, ".txt or .json file")
     yield tuple(options.readable(found, lambda path: list(_passages(path))))
 
 
 def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
     """Yield each distinct passage as one document, whose lines are the paragraphs.
-
-    Args:
-        unit: the files.
-        options: unused.
-        counts: updated with what is read; characters of repeated passages are counted as such.
 
     Raises:
         InputError: If a file is neither SQuAD nor RACE.

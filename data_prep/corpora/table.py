@@ -67,13 +67,8 @@ class TableType(NamedTuple):
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit]:
     """Yield the parts of the tables.
 
-    Args:
-        patterns: files, globs, or folders, whose tables are read.
-        options: `text_column` and `title_column` name the columns.
-
     Raises:
-        InputError: If a pattern matches nothing, an ending is unknown, or a file is damaged or
-            lacks a column.
+        InputError: If an ending is unknown, or a file is damaged or lacks a column.
     """
     paths = find_files(patterns, ENDINGS, f"table ({', '.join(ENDINGS)})")
 
@@ -104,16 +99,9 @@ def _units_of(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
 
 
 def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield each row of a part of a table as one document, or several rows.
+    """Yield each row of a part of a table as one document.
 
-    Args:
-        unit: the part.
-        options: `text_column` and `title_column` name the columns of texts and of their names;
-            with `document_sentences`, a document is so many rows, named by the first one.
-        counts: updated with what is read, and with rows that are invalid or have no text.
-
-    Raises:
-        InputError: If the file is damaged, or lacks a column.
+    With `document_sentences`, a document is so many rows, named by the first one.
     """
     counts.input_bytes += unit.bytes
     source = options.file_name(unit.path)

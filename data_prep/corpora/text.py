@@ -21,15 +21,7 @@ _MIN_DOCUMENTS = 20
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
-    """Yield parts of text files.
-
-    Args:
-        patterns: files or globs.
-        options: `document_sentences` says where a compressed file may be cut.
-
-    Raises:
-        InputError: If a pattern matches nothing, or a folder.
-    """
+    """Yield parts of text files."""
     for unit in byte_ranges(options.readable(find_files(patterns), files.check_utf8)):
         yield from in_parts(unit, _UNIT_BYTES, options.document_sentences)
 

@@ -20,27 +20,15 @@ _REFERENCES = re.compile(rb"(?:&#(?:x[\da-fA-F]+|\d+);)+")
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[DumpUnit]:
     """Yield the units of all dumps.
 
-    Args:
-        patterns: files or globs of `pages-articles` XML, plain or bzip2.
-        options: unused.
-
     Raises:
-        InputError: If a pattern matches nothing or a folder, or a file is not a dump.
+        InputError: If a file is not a dump.
     """
     for path in options.readable(find_files(patterns), lambda path: next(split_dump(path), None)):
         yield from split_dump(path)
 
 
 def documents(unit: DumpUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield the articles of a unit.
-
-    Args:
-        unit: pages of a dump.
-        options: `keep_headings`, `keep_lists`, `templates`, and the language, which selects the
-            templates if the dump does not name its own.
-        counts: updated with what is read, with damaged pages, and with the numbers of pages that
-            are not articles, by kind, and with unknown templates.
-    """
+    """Yield the articles of a unit; the language selects the templates if the dump names none."""
     language = unit.site.language or options.language
     templates = template_table(language, options.templates, unit.site.templates)
     for xml in pages_of(unit, counts):

@@ -28,25 +28,12 @@ _QUOTED = re.compile('" ([^"]*) "')
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
-    """Yield byte ranges of files.
-
-    Args:
-        patterns: files or globs.
-        options: unused.
-
-    Raises:
-        InputError: If a pattern matches nothing, or a folder.
-    """
+    """Yield byte ranges of files."""
     yield from byte_ranges(options.readable(find_files(patterns), files.check_utf8))
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
     """Yield the articles whose titles are in a unit, named after their titles.
-
-    Args:
-        unit: the unit.
-        options: `keep_headings` keeps the headings of sections as paragraphs.
-        counts: updated with what is read.
 
     Raises:
         InputError: If the file is not UTF-8, or does not begin with a title.
