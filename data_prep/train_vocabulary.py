@@ -29,8 +29,8 @@ from data_prep.workers import DASK, DASK_SCHEDULER_HELP, SKIP_BAD_FILES_HELP
 
 logger = logging.getLogger(__name__)
 
-# Incremented whenever the same text gives another sample.
-_SAMPLE_VERSION = 1
+# Incremented whenever the same text gives another sample, or the files of unfinished work change.
+_SAMPLE_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
