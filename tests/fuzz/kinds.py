@@ -203,11 +203,11 @@ def _model():
 
 
 def _make_huggingface(folder: pathlib.Path) -> None:
-    from albert_tf.interop.huggingface import write_huggingface
+    from albert_tf.interop.huggingface import write_weights
 
     values = {weight.path: weight.numpy() for weight in _model().weights}
     fields = {"architectures": ["AlbertForPreTraining"], "id2label": {"0": "a", "1": "b"}}
-    write_huggingface(str(folder), values, CONFIG, fields)
+    write_weights(str(folder), values, CONFIG, fields)
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
 
 
