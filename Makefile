@@ -85,10 +85,8 @@ $(VENV)/.engines: pyproject.toml setup.py constraints.txt | $(VENV)/.created
 	@touch $@
 
 # Engines and commands on another Python: make test-engines VENV=build/venv PYTHON=python3.13
-# What kernels compute depends on no Python.
 test-engines: $(VENV)/.engines
-	$(PYTEST) -m 'not slow and not manual' --ignore-glob='*kernels.py' \
-	  --ignore-glob='*/test_attention.py' tests/engines tests/end_to_end
+	$(PYTEST) -m 'not slow and not manual' tests/engines tests/end_to_end
 
 test-all: test test-rest
 

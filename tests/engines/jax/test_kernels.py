@@ -13,7 +13,6 @@ import pytest
 from tests.conftest import KERAS_ON_JAX, ROOT
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed (the extra `jax`)"
 )
