@@ -23,7 +23,7 @@ from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
 from data_prep.runs import DamagedRunError, read_bucket, write_run
 from data_prep.tfrecords import write_records
-from data_prep.work_folder import HashedFile, WorkFolder, concatenate
+from data_prep.work_folder import WorkFolder, concatenate
 from data_prep.workers import AnyWorkers, start_workers
 
 logger = logging.getLogger(__name__)
@@ -177,10 +177,10 @@ def _make_part(task: tuple[int, list[str]]) -> int | str:
         return os.path.basename(damaged.args[0])
     counts: Counter[str] = Counter()
     name = part_name(bucket)
-    with files.replacing(work.file(name), durable=False) as partial, HashedFile(partial) as file:
+    with files.replacing(work.file(name), durable=False) as partial, open(partial, "wb") as file:
         for features in maker.examples_of(slices, counts):
             write_records(file, features)
-    work.finish(name, {**file.record, "counts": counts})
+    work.finish(name, {**work.identity(name), "counts": counts})
     return counts["written_examples"]
 
 
@@ -197,7 +197,8 @@ def _make_shard(shard: int) -> None:
         record = {key: whole[key] for key in ("bytes", "sha256")}
         files.rename(work.file(parts[0]), work.file(name), durable=False)
     else:
-        record = concatenate([work.file(part) for part in parts], work.file(name))
+        concatenate([work.file(part) for part in parts], work.file(name))
+        record = work.identity(name)
     index = index_records(work.file(name))
     work.finish(name, {**record, "examples": examples, "index": index})
     for part in parts:

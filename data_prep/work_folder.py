@@ -17,12 +17,13 @@ import json
 import logging
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import metadata
-from typing import IO, Any
+from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
@@ -196,6 +197,11 @@ class WorkFolder:
         content = hashlib.sha256(text).hexdigest().encode() + b" " + text
         files.write_bytes(self.file(f"{name}.json"), content, durable=False)
 
+    def identity(self, name: str) -> dict[str, Any]:
+        """Return what the record of a piece of one file contains, for `is_intact`."""
+        path = self.file(name)
+        return {"bytes": files.size(path), "sha256": files.sha256_of(path)}
+
     def is_intact(self, name: str, path: str | None = None) -> bool:
         """Return whether a piece of one file is finished and the file is unchanged since.
 
@@ -264,41 +270,12 @@ def _read_marker(path: str) -> str | None:
     return content.decode() if re.fullmatch(rb"[0-9a-f]{64}", content) else None
 
 
-class HashedFile:
-    """A file that is written once, from start to end, and the SHA-256 of its content."""
-
-    def __init__(self, path: str):
-        self._path = path
-        self._digest = hashlib.sha256()
-        self._file: IO[bytes] = files.open_file(path, "wb")
-        self._bytes = 0
-
-    def write(self, content: bytes) -> int:
-        self._file.write(content)
-        self._digest.update(content)
-        self._bytes += len(content)
-        return len(content)
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """`bytes` and `sha256` of the content so far."""
-        return {"bytes": self._bytes, "sha256": self._digest.hexdigest()}
-
-    def __enter__(self) -> HashedFile:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-
-
-def concatenate(paths: Iterable[str], target: str) -> dict[str, Any]:
-    """Concatenate files into `target`; return its record (see `HashedFile.record`)."""
-    with files.replacing(target, durable=False) as partial, HashedFile(partial) as joined:
+def concatenate(paths: Iterable[str], target: str) -> None:
+    """Write the content of all files to `target`, in order."""
+    with files.replacing(target, durable=False) as partial, open(partial, "wb") as joined:
         for path in paths:
-            with files.open_file(path, "rb") as file:
-                while chunk := file.read(1 << 20):
-                    joined.write(chunk)
-    return joined.record
+            with open(path, "rb") as file:
+                shutil.copyfileobj(file, joined, 1 << 20)
 
 
 def move(path: str, target: str) -> None:
