@@ -20,7 +20,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, files_in, normalized, read_text, remove, write_text
-from albert_tf.weights import Weights
+from albert_tf.weights import Tensor, Weights, adjacent_config
 
 _logger = logging.getLogger(__name__)
 
@@ -101,12 +101,8 @@ class CheckpointFolder(abc.ABC):
         """Return why a checkpoint cannot be read, in one line; None if all of it can."""
 
     @abc.abstractmethod
-    def read(self, path: str) -> Weights:
-        """Open the weights in a checkpoint.
-
-        Raises:
-            InputError: If it is damaged, of another project, or a package for it is missing.
-        """
+    def _open(self, path: str) -> dict[str, Tensor]:
+        """Return the values by name, unread: `step`, `params/PATH`, `optimizer/PATH` and others."""
 
     @abc.abstractmethod
     def start_saving(
@@ -237,6 +233,29 @@ class CheckpointFolder(abc.ABC):
             paths = [path for path in paths if step_of(path) < step_of(latest)]
         unfinished = {path.removesuffix(self.endings[0]) for path in self.unfinished()}
         return [latest] * bool(latest) + [path for path in paths if path not in unfinished]
+
+    def read(self, path: str) -> Weights:
+        """Open the weights in a checkpoint.
+
+        Raises:
+            InputError: If it is damaged, of another project, or a package for it is missing.
+        """
+        values = self._open(path)
+        kinds: dict[str, dict[str, Tensor]] = {"params": {}, "optimizer": {}}
+        for name, tensor in values.items():
+            kind, _, variable = name.partition("/")
+            kinds.setdefault(kind, {})[variable] = tensor._replace(name=variable)
+        if not kinds["params"]:
+            raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
+        return Weights(
+            path=path,
+            format="albert_tf",
+            tensors=kinds["params"],
+            skipped={n: each.shape for n, each in values.items() if not n.startswith("params/")},
+            config=adjacent_config(path),
+            step=int(values["step"].read()) if "step" in values else None,
+            optimizer=kinds["optimizer"],
+        )
 
     def write(
         self,

@@ -29,7 +29,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.checkpoints.folder import NAME, CheckpointFolder, CheckpointList, step_of
 from albert_tf.errors import InputError, StorageUnavailable
-from albert_tf.weights import Tensor, Weights, adjacent_config
+from albert_tf.weights import Tensor
 
 _CHECKSUMS = "checksums.txt"
 _METADATA = "_METADATA"
@@ -95,26 +95,10 @@ class OrbaxFolder(CheckpointFolder):
         except OSError as error:
             return f"{error.filename or path}: {error.strerror or error}"
 
-    def read(self, path: str) -> Weights:
+    def _open(self, path: str) -> dict[str, Tensor]:
         if reason := self.damage_of(path):
             raise InputError(f"{path}: cannot be read ({reason})")
-        kinds: dict[str, dict[str, Tensor]] = {"params": {}, "optimizer": {}}
-        found = _open_values(path)
-        for name, tensor in found.items():
-            kind, _, variable = name.partition(".")
-            kinds.setdefault(kind, {})[variable] = tensor._replace(name=variable)
-        if not kinds["params"] or "step" not in found:
-            raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
-        others = {name: each.shape for name, each in found.items() if name[:7] != "params."}
-        return Weights(
-            path=path,
-            format="albert_tf",
-            tensors=kinds["params"],
-            skipped={name.replace(".", "/", 1): shape for name, shape in others.items()},
-            config=adjacent_config(path),
-            step=int(found["step"].read()),
-            optimizer=kinds["optimizer"],
-        )
+        return {name.replace(".", "/", 1): each for name, each in _open_values(path).items()}
 
     def start_saving(
         self, path: str, tree: Mapping[str, Any], is_chief: bool = True

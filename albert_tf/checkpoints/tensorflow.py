@@ -18,14 +18,13 @@ from albert_tf.errors import (
     tensorflow_reason,
 )
 from albert_tf.files import copy_file, exists, files_in, remove, sync, sync_names, without_magic
-from albert_tf.weights import Tensor, Weights, adjacent_config
+from albert_tf.weights import Tensor
 
 Reader: TypeAlias = Any  # what tf.train.load_checkpoint returns; its class has no public name
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-_VARIABLE = re.compile(r"(params|optimizer)/(.+)/\.ATTRIBUTES/VARIABLE_VALUE")
-_STEP = "step/.ATTRIBUTES/VARIABLE_VALUE"
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class TensorFlowFolder(CheckpointFolder):
@@ -96,21 +95,10 @@ class TensorFlowFolder(CheckpointFolder):
             return str(error).removeprefix(f"{path}: ")
         return None
 
-    def read(self, path: str) -> Weights:
-        _, found = open_checkpoint(path)
-        tensors = variables(found)
-        if not tensors:
-            raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
-        others = {name for name in found if not name.startswith("params/")} - {OBJECT_GRAPH}
-        return Weights(
-            path=path,
-            format="albert_tf",
-            tensors=tensors,
-            skipped={name: tensor.shape for name, tensor in found.items() if name in others},
-            config=adjacent_config(path),
-            step=int(found[_STEP].read()) if _STEP in found else None,
-            optimizer=variables(found, "optimizer"),
-        )
+    def _open(self, path: str) -> dict[str, Tensor]:
+        _, values = open_checkpoint(path)
+        values.pop(OBJECT_GRAPH, None)
+        return {_unescaped(name.removesuffix(_VALUE)): each for name, each in values.items()}
 
     def start_saving(
         self, path: str, tree: Mapping[str, Any], is_chief: bool = True
@@ -156,6 +144,11 @@ def _list_format() -> tuple[Any, Any]:
     return text_format, CheckpointState
 
 
+def _unescaped(name: str) -> str:
+    """Recover the keys of dictionaries from their escaped form in the name of a value."""
+    return re.sub(r"\.(.)", lambda m: "/" if m[1] == "S" else m[1], name)
+
+
 def open_checkpoint(path: str) -> tuple[Reader, dict[str, Tensor]]:
     """Open the checkpoint with the prefix `path`, of any program.
 
@@ -186,14 +179,3 @@ def open_checkpoint(path: str) -> tuple[Reader, dict[str, Tensor]]:
         name: Tensor(name, shape, shape, functools.partial(read, name))
         for name, shape in shapes.items()
     }
-
-
-def variables(values: Mapping[str, Tensor], kind: str = "params") -> dict[str, Tensor]:
-    """Return the values of a kind in a checkpoint or SavedModel of this project by variable."""
-    found = {}
-    for name, tensor in values.items():
-        if (match := _VARIABLE.fullmatch(name)) and match[1] == kind:
-            # A key of a dictionary, which is escaped in names.
-            variable = re.sub(r"\.(.)", lambda m: "/" if m[1] == "S" else m[1], match[2])
-            found[variable] = tensor._replace(name=variable)
-    return found

@@ -91,7 +91,7 @@ def find_format(path: str) -> str:
         return "albert_tf"
     _check_tensorflow(path)
     _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
-    if tensorflow.variables(names):
+    if any(name.startswith("params/") for name in names):
         return "albert_tf"
     return "saved_model" if tensorflow.OBJECT_GRAPH in names else "google"
 

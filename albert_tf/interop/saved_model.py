@@ -12,7 +12,8 @@ import logging
 import os
 import re
 
-from albert_tf.checkpoints.tensorflow import OBJECT_GRAPH, open_checkpoint, variables
+from albert_tf.checkpoints import TensorFlowFolder
+from albert_tf.checkpoints.tensorflow import OBJECT_GRAPH, open_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
@@ -61,12 +62,12 @@ def _read(path: str, prefix: str) -> Weights:
     reader, found = open_checkpoint(prefix)
     if OBJECT_GRAPH not in found:
         weights = read_google_checkpoint(prefix)
-        return dataclasses.replace(weights, path=path, format=FORMAT)
-    del found[OBJECT_GRAPH]
-    if tensors := variables(found):
-        skipped = {n: each.shape for n, each in found.items() if not n.startswith("params/")}
-        return Weights(path, FORMAT, tensors, skipped=skipped)
-    return read_model_garden(path, reader, found)
+    elif any(name.startswith("params/") for name in found):
+        weights = TensorFlowFolder(os.path.dirname(prefix)).read(prefix)
+    else:
+        del found[OBJECT_GRAPH]
+        return read_model_garden(path, reader, found)
+    return dataclasses.replace(weights, path=path, format=FORMAT)
 
 
 def find_preset(path: str, weights: Weights) -> AlbertConfig | None:

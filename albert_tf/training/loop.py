@@ -26,7 +26,6 @@ from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload, memory, what_to_try
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import TrainingOptions
-from albert_tf.training.restoring import find_trained
 from albert_tf.training.rows import lines_up_to, parse_row
 from albert_tf.training.stopping import StopSignals
 
@@ -102,7 +101,7 @@ def train(
             )
     if stop_reason:
         _logger.info("%s", stop_reason)
-    return checkpoints.latest or find_trained(engine, options.output_dir)
+    return checkpoints.latest or checkpoints.folder.find("output_dir")
 
 
 def _take_steps(

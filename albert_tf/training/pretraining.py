@@ -39,7 +39,6 @@ from albert_tf.training.records import (
     with_trained_lengths,
 )
 from albert_tf.training.restoring import (
-    find_trained,
     iter_checkpoints,
     restore_trained,
     with_local_weights,
@@ -159,7 +158,7 @@ def _find_records(
         with engine.workers.synchronized():
             is_trained = bool(engine.checkpoints_in(options.output_dir).all())
             if not (options.do_train or is_trained):
-                find_trained(engine, options.output_dir)  # raises the error
+                engine.checkpoints_in(options.output_dir).find("output_dir")  # raises the error
             _check_masks(engine, train_records, eval_records)
             check_vocabularies(options, is_trained, train_records, eval_records)
     return train_records, eval_records

@@ -150,12 +150,3 @@ def _restore(
         )
     _logger.info("%s: all %d variables loaded", loaded.source, len(loaded.loaded))
     return True
-
-
-def find_trained(engine: Engine, output_dir: str) -> str:
-    """Return the checkpoint that `output_dir` lists as its latest, unread.
-
-    Raises:
-        InputError: If there is none.
-    """
-    return engine.checkpoints_in(output_dir).find("output_dir")
