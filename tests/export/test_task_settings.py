@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import types
 
 import pytest
 
@@ -13,13 +14,19 @@ from albert_tf.task_kinds import task_kinds
 from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import OneLabel
+from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.readers import DATASETS
 
 
 def test_what_training_notes_is_what_exports_read(tmp_path):
-    target = OneLabel(ClassificationDataset("table", {}), ("a", "b"))
-    for name, text in target.adjacent_files(pairs=True, max_seq_length=77).items():
+    dataset = ClassificationDataset("table", {}, pairs=True)
+    task = types.SimpleNamespace(
+        dataset=dataset,
+        target=OneLabel(dataset, ("a", "b")),
+        options=types.SimpleNamespace(max_seq_length=77, long_texts="head"),
+    )
+    for name, text in ClassificationTask.adjacent_files(task).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "model.ckpt-1").write_text("")
     expected = ClassificationSettings(pairs=True, max_seq_length=77)
