@@ -98,16 +98,19 @@ def test_version_2_has_no_dropout_and_xxlarge_never_had():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"hiden_size": 64}, "hiden_size"),
+        ({"hiden_size": 64}, "unknown key 'hiden_size'"),
         (
             {"hidden_size": 100, "num_attention_heads": 12},
-            "hidden_size=100.*num_attention_heads=12",
+            "hidden_size=100.*heads=12",
         ),
         ({"num_hidden_layers": 12, "num_hidden_groups": 5}, "num_hidden_groups=5"),
         ({"hidden_act": "swish"}, "swish.*gelu"),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob=1.0"),
-        ({"vocab_size": 0}, "vocab_size=0"),
-        ({"vocab_size": "many"}, "vocab_size='many'"),
+        ({"vocab_size": 0}, "vocab_size=0: must be a whole number"),
+        ({"num_hidden_groups": -3}, "num_hidden_groups=-3: must be a whole number"),
+        ({"intermediate_size": 2.0}, "intermediate_size=2.0: must be a whole number"),
+        ({"parameter_sharing": "some"}, "parameter_sharing='some'.*all, attention, ffn, none"),
+        ([], "must be object, not"),
     ],
 )
 def test_bad_values_are_named(tmp_path, values, message):
@@ -124,13 +127,6 @@ def test_no_field_takes_a_value_of_another_kind(name, value):
         AlbertConfig.from_dict({name: value})
 
 
-@pytest.mark.parametrize("value", [0, -3, 2.0])
-@pytest.mark.parametrize("name", ["vocab_size", "num_hidden_groups", "intermediate_size"])
-def test_counts_are_whole_and_positive(name, value):
-    with pytest.raises(InputError, match=rf"{name}={value}: must be a whole number"):
-        AlbertConfig.from_dict({name: value})
-
-
 @pytest.mark.parametrize(
     ("sharing", "groups"), [("all", 1), ("attention", 12), ("ffn", 12), ("none", 12), (None, 1)]
 )
@@ -143,11 +139,6 @@ def test_sharing_sets_the_groups_and_must_agree_with_them(sharing, groups):
             InputError, match=rf"parameter_sharing='{sharing}' contradicts num_hidden_groups=6"
         ):
             AlbertConfig(parameter_sharing=sharing, num_hidden_groups=6)
-
-
-def test_unknown_sharing_names_what_there_is():
-    with pytest.raises(InputError, match="parameter_sharing='some'.*all, attention, ffn, none"):
-        AlbertConfig(parameter_sharing="some")
 
 
 @pytest.mark.parametrize("sharing", [None, "all", "attention", "ffn", "none"])
@@ -244,19 +235,12 @@ def test_other_keys_of_hugging_faces_files_are_named_once(caplog, recognized_by)
         AlbertConfig.from_dict({**AlbertConfig().to_dict(), "xla_device": None}, source="ours")
 
 
-def test_files_that_are_no_config_are_named(tmp_path):
+def test_what_is_no_config_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nowhere.json: no such file"):
         AlbertConfig.from_json_file(str(tmp_path / "nowhere.json"))
-    broken = tmp_path / "broken.json"
-    broken.write_text("{")
+    (tmp_path / "broken.json").write_text("{")
     with pytest.raises(InputError, match=r"broken.json: not JSON"):
-        AlbertConfig.from_json_file(str(broken))
-    broken.write_text("[]")
-    with pytest.raises(InputError, match=r"broken.json: must be object, not"):
-        AlbertConfig.from_json_file(str(broken))
-
-
-def test_unknown_presets_name_the_known_ones():
+        AlbertConfig.from_json_file(str(tmp_path / "broken.json"))
     with pytest.raises(InputError, match="base, large, xlarge, xxlarge, bert_base, bert_large"):
         AlbertConfig.preset("huge")
 

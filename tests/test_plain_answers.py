@@ -83,19 +83,27 @@ def test_results_do_not_replace_what_is_read(tmp_path):
         fine_tune(options, ClassificationTask)
 
 
-@pytest.mark.parametrize(("pairs", "valid"), [(True, False), (False, True), (None, True)])
-def test_a_model_for_pairs_of_texts(tmp_path, pairs, valid):
+@pytest.mark.parametrize(
+    ("recorded", "message"),
+    [
+        ({"pairs": True}, "contains a model for pairs of texts, not for single te"),
+        ({"kind": "regression"}, "contains a model for regression, not for classification"),
+        ({"pairs": False}, ""),
+        ({"pairs": None}, ""),
+    ],
+)
+def test_a_model_of_other_texts_or_another_target(tmp_path, recorded, message):
     write_files(tmp_path)
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "target.json").write_text(json.dumps({"pairs": pairs}))
+    (tmp_path / "out" / "target.json").write_text(json.dumps(recorded))
     (tmp_path / "out" / "labels.json").write_text('["animal", "tool"]')
     changes = {"do_train": False, "do_eval": False, "do_predict": True}
     options = options_of(tmp_path, tmp_path / "out", **changes)
     task = ClassificationTask(options, Tokenizer.load(options.vocab_file))
-    if valid:
+    if not message:
         assert task.target.labels == ("animal", "tool")
         return
-    with pytest.raises(InputError, match=r"contains a model for pairs of texts, not for single te"):
+    with pytest.raises(InputError, match=message):
         _ = task.target
 
 

@@ -101,26 +101,6 @@ def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, w
 
 
 @pytest.mark.slow
-def test_sts_b_is_a_number(classify, words, tmp_path):
-    write_task(tmp_path, "STS-B")
-    results = classify("--task_name=sts", f"--data_dir={tmp_path}", *words, *EVERYTHING)
-    assert set(results) == {"pearson", "spearman", "MSE", "eval_loss", "global_step"}
-    out = tmp_path / "out"
-    values = np.loadtxt(out / "test_results.tsv")
-    answers = [line.split("\t")[1] for line in lines_of(out / "predictions.tsv")[1:]]
-    np.testing.assert_allclose(values, [float(answer) for answer in answers], rtol=1e-6)
-    submitted = [line.split("\t")[1] for line in lines_of(out / "submission/STS-B.tsv")[1:]]
-    assert [float(s) for s in submitted] == pytest.approx(values.clip(0, 5), rel=1e-4)
-    assert not (out / "labels.json").exists()
-    (tmp_path / "new.tsv").write_text("text\nx\n")
-    new = f"--predict_file={tmp_path}/new.tsv"
-    with pytest.raises(InputError, match="contains a model for regression, not for multi_label"):
-        classify("--do_predict", new, "--multi_label", *words)
-    with pytest.raises(InputError, match="contains a model for pairs of texts, not for single"):
-        classify("--do_predict", new, *words)
-
-
-@pytest.mark.slow
 def test_a_file_for_each_label(classify, words, tmp_path, capsys):
     write_xls(tmp_path / "film.xls", FILMS)
     write_xlsx(tmp_path / "animal.xlsx", *[[[" ".join(WORDS[:row])] for row in range(1, 8)]])

@@ -15,13 +15,9 @@ from albert_tf.cli.pretrain import run
 from albert_tf.errors import InputError
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from data_prep.pretraining_data import create_pretraining_data
-from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of
 
 pytestmark = pytest.mark.integration
-
-PARTS = ("masked_lm", "next_sentence")
 
 
 @pytest.fixture
@@ -123,70 +119,3 @@ def test_passages_are_evaluated_by_two_commands_and_with_other_files(
     assert both["masked_lm_loss"] == pytest.approx(
         sum(each["masked_lm_loss"] * each[weight] for each in alone) / both[weight], rel=1e-5
     )
-
-
-@pytest.fixture(scope="module")
-def next_sentences(project, tmp_path_factory) -> tuple[str, str]:
-    """Return TFRecords of pairs whose second segment may be of another document: train, eval."""
-    folder = tmp_path_factory.mktemp("nsp")
-    for split in ("train", "eval"):
-        create_pretraining_data(
-            PretrainingDataOptions(
-                input_file=(f"{project.folder}/{split}.txt",),
-                output_file=(f"{folder}/{split}.tfrecord",),
-                spm_model_file=str(project.model),
-                max_seq_length=LENGTH,
-                max_predictions_per_seq=PREDICTIONS,
-                dupe_factor=1,
-                pair_objective="nsp",
-            )
-        )
-    return f"{folder}/train.tfrecord", f"{folder}/eval.tfrecord"
-
-
-@pytest.mark.slow
-def test_next_sentences_are_called_so(project, options, next_sentences, tmp_path, capsys):
-    train, held_out = next_sentences
-    folder = tmp_path / "out"
-    training = dataclasses.replace(
-        options,
-        input_file=(train,),
-        eval_input_file=(held_out,),
-        do_train=True,
-        num_train_steps=7,  # the last progress line is not followed by an evaluation
-        eval_every_steps=3,
-        best_checkpoint_metric="next_sentence_accuracy",
-    )
-    wrong = dataclasses.replace(training, best_checkpoint_metric="sentence_order_accuracy")
-    with pytest.raises(InputError) as error:
-        pretrain(wrong)
-    assert str(error.value) == (
-        "`best_checkpoint_metric`=sentence_order_accuracy: the examples to evaluate on were made "
-        "with --pair_objective=nsp; must be one of loss, masked_lm_loss, masked_lm_accuracy, "
-        "next_sentence_loss, next_sentence_accuracy, none"
-    )
-    assert not folder.exists()
-    capsys.readouterr()
-    pretrain(training)
-    captured = capsys.readouterr()
-    assert "NSP 0." in captured.err
-    assert "SOP" not in captured.err
-    evaluations = rows_of(folder / "evaluations.jsonl")
-    for names in (results_of(folder), *evaluations, *rows_of(folder / "metrics.jsonl")):
-        assert {"next_sentence_accuracy", "next_sentence_loss"} <= names.keys()
-        assert not [name for name in names if name.startswith("sentence_order")]
-    assert "next_sentence_accuracy 0." in captured.out
-    (kept,) = (folder / "best").glob("model.ckpt-*.json")
-    kept = json.loads(kept.read_text())
-    assert kept["metric"] == "next_sentence_accuracy"
-    assert kept["value"] == max(row["next_sentence_accuracy"] for row in evaluations)
-
-    # The same model on the order of sentences, as in table 5 of the paper: by that name.
-    pretrain(
-        dataclasses.replace(
-            training, eval_input_file=(str(project.eval),), do_train=False, eval_every_steps=0
-        )
-    )
-    order = results_of(folder)
-    assert "sentence_order_accuracy" in order
-    assert "next_sentence_accuracy" not in order

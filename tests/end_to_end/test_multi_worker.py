@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, results_of
 from tests.support.ports import free_addresses
@@ -149,10 +148,3 @@ def test_an_error_before_they_meet_ends_both(words, tmp_path):
         f"worker {one} ({workers.addresses[one]}) failed with an error that it has printed ({flag}"
     )
     assert line in printed[1 - one][1].splitlines()[-1]
-
-
-def test_a_bad_tf_config_is_one_line(words, tmp_path, monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{worker}")
-    with pytest.raises(InputError, match="^TF_CONFIG={worker}: is not JSON") as error:
-        call(*words(tmp_path / "out", "--strategy=multi_worker"))
-    assert "\n" not in str(error.value)

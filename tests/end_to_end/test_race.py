@@ -1,4 +1,4 @@
-"""run_race.py, as a user would call it: RACE folders, and JSON lines of other multiple choice."""
+"""run_race.py, as a user would call it: RACE folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from tests.end_to_end.conftest import LENGTH, call, results_of
 from tests.support.html import read_page
 
@@ -33,7 +32,7 @@ def _questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """RACE, and the same as JSON lines."""
+    """Return a folder of RACE."""
     folder = tmp_path_factory.mktemp("race")
     for split, articles in (("train", 12), ("dev", 5), ("test", 5)):
         for level in ("middle", "high"):
@@ -49,11 +48,6 @@ def folder(tmp_path_factory) -> pathlib.Path:
                     "answers": ["ABCD"[answer] for _, _, answer in questions],
                 }
                 (place / f"{number}.txt").write_text(json.dumps(record) + "\n")
-    for split, count in (("train", 40), ("eval", 20)):
-        with open(folder / f"{split}.jsonl", "w") as file:
-            for question, choices, answer in _questions(count, seed=count):
-                record = {"context": "", "question": question, "choices": choices}
-                file.write(json.dumps({**record, "answer": answer}) + "\n")
     return folder
 
 
@@ -111,19 +105,3 @@ def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
     # The folder alone is enough to evaluate again, and gives the same.
     call(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}", "--middle_only")
     assert results_of(out)["eval_accuracy"] == pytest.approx(results["eval_accuracy_middle"])
-
-
-def test_a_bad_input_is_one_line_and_leaves_nothing(words, folder, tmp_path):
-    out = tmp_path / "out"
-    bad = tmp_path / "bad.jsonl"
-    good = (folder / "eval.jsonl").read_text().splitlines()
-    bad.write_text("\n".join([good[0], good[1].replace('"answer": ', '"answer": 9')]) + "\n")
-    lines = ("--task_name=json", f"--train_file={folder}/train.jsonl", f"--eval_file={bad}")
-    for message, flags in (
-        (f"^{bad}:2: answer 9", lines),
-        (f"`data_dir`={tmp_path}: no .txt file in", (f"--data_dir={tmp_path}",)),
-    ):
-        with pytest.raises(InputError, match=message) as error:
-            call(*words, *flags, f"--output_dir={out}")
-        assert "\n" not in str(error.value)
-    assert not out.exists()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pathlib
 import shutil
 import signal
 import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.locks import folder_of_one
-from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import ORDER_FILE, pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, start
@@ -121,40 +118,6 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
         "train_batch_size": 8,
         "shuffle_buffer_size": 10000,
     }
-
-
-@pytest.mark.slow
-def test_a_run_says_on_what_it_resumes(project, tmp_path, caplog):
-    folder, moved = tmp_path / "out", tmp_path / "moved"
-    options = options_of(project, folder, num_train_steps=4, num_warmup_steps=1)
-    options = dataclasses.replace(options, eval_every_steps=2, save_checkpoints_steps=2)
-    pretrain(options)
-    moved.mkdir()
-
-    def resume(steps: int, order: int) -> tuple[list[bool], list[int]]:
-        """Resume on moved data; return which of two messages appear, and the evaluated steps."""
-        paths = {}
-        for name in ("input_file", "eval_input_file"):
-            (source,) = getattr(options, name)
-            paths[name] = (str(moved / pathlib.Path(source).name),)
-            records = list(tf.data.TFRecordDataset(source).as_numpy_iterator())
-            with tf.io.TFRecordWriter(*paths[name]) as writer:
-                for record in records[::order]:
-                    writer.write(record)
-        caplog.clear()
-        pretrain(dataclasses.replace(options, **paths, num_train_steps=steps))
-        assert f"`num_train_steps` was {steps - 2} and is {steps}" in caplog.text
-        rows = (folder / EVALUATIONS_FILE).read_text().splitlines()
-        messages = ("; the training data is another", "was chosen on other examples")
-        return [m in caplog.text for m in messages], [json.loads(row)["step"] for row in rows]
-
-    assert resume(6, order=1) == ([False, False], [2, 4, 6])
-    assert resume(8, order=-1) == ([True, True], [6, 8])
-    # Nothing is left to be trained after an older checkpoint than the one that is listed.
-    data = folder / "model.ckpt-8.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-8])
-    pretrain(dataclasses.replace(options, num_train_steps=6, do_eval=True))
-    assert results_of(folder)["global_step"] == 6
 
 
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):

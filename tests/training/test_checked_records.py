@@ -83,9 +83,9 @@ def test_lengths_are_checked_before_a_run_and_not_when_it_resumes(options, tmp_p
     assert str(error.value) == error_of(options)
 
 
-@pytest.mark.parametrize("change", ["content", "number of examples", "manifest", "nothing"])
+@pytest.mark.parametrize("change", ["content", "count", "manifest", "folder", "nothing"])
 def test_files_of_the_same_names_are_compared(options, tmp_path, change):
-    seen, path = [], tmp_path / "a.tfrecord"
+    seen, identities, path = [], [], tmp_path / "a.tfrecord"
     settings = {"max_seq_length": LENGTH, "max_predictions_per_seq": PREDICTIONS}
     manifest = {
         "settings": settings,
@@ -94,14 +94,19 @@ def test_files_of_the_same_names_are_compared(options, tmp_path, change):
     }
     engine = create_engine("tensorflow", options)
     for number in range(2):
-        (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
+        path.with_name("a.manifest.json").write_text(json.dumps(manifest))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(engine.workers, "check_same", seen.append)
-            Records.find(engine, options, "input_file", CONFIG)
+            identities.append(Records.find(engine, options, "input_file", CONFIG).identity())
         if change == "content":  # of as many bytes
             write_records(path, {name: rows[::-1] for name, rows in batch(RECORDS).items()})
-        elif change == "number of examples":
+        elif change == "count":
             write_records(path, batch(RECORDS - number - 1))
         elif change == "manifest":
             settings["masked_lm_prob"] = 0.25
-    assert (seen[0] == seen[1]) == (change == "nothing")
+        elif change == "folder" and not number:
+            (tmp_path / "moved").mkdir()
+            path = path.rename(tmp_path / "moved" / path.name)
+            options = dataclasses.replace(options, input_file=(str(path),))
+    assert (seen[0] == seen[1]) == (change in ("folder", "nothing"))
+    assert (identities[0] == identities[1]) == (change in ("manifest", "folder", "nothing"))

@@ -90,21 +90,25 @@ def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
     }
     (tmp_path / "train.manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "albert_config.json").write_text(one_layer.to_json())
-    pretrain(
-        PretrainingOptions(
-            albert_config_file=str(tmp_path / "albert_config.json"),
-            output_dir=str(tmp_path / "out"),
-            input_file=(str(tmp_path / "train.tfrecord"),),
-            do_train=True,
-            do_eval=True,
-            max_seq_length=LENGTH,
-            max_predictions_per_seq=PREDICTIONS,
-            train_batch_size=4,
-            eval_batch_size=4,
-            num_train_steps=3,
-            num_warmup_steps=1,
-        )
+    options = PretrainingOptions(
+        albert_config_file=str(tmp_path / "albert_config.json"),
+        output_dir=str(tmp_path / "out"),
+        input_file=(str(tmp_path / "train.tfrecord"),),
+        do_train=True,
+        do_eval=True,
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=4,
+        eval_batch_size=4,
+        num_train_steps=3,
+        num_warmup_steps=1,
     )
+    wrong = {"best_checkpoint_metric": "sentence_order_accuracy", "eval_every_steps": 3}
+    message = "^`best_checkpoint_metric`=sentence.*--pair_objective=confident; .* masked_lm_penalty"
+    with pytest.raises(InputError, match=message):
+        pretrain(dataclasses.replace(options, **wrong, eval_input_file=options.input_file))
+    assert not (tmp_path / "out").exists()
+    pretrain(options)
     assert flops == [one_layer]
     (row,) = map(json.loads, (tmp_path / "out" / "metrics.jsonl").read_text().splitlines())
     assert row["loss"] == pytest.approx(row["masked_lm_loss"] + row["masked_lm_penalty"], rel=1e-4)

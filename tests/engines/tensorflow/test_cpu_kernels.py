@@ -26,19 +26,25 @@ def value_and_gradients(function, *inputs):
     return y, *tape.gradient(total, inputs)
 
 
-def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
-    """Compare the operation in `dtype` with the plain one in float32."""
-    inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
-    fused = value_and_gradients(getattr(CPU_KERNELS, name), *inputs)
+def assert_close(function, inputs, tolerance, dtype):
+    """Compare `function(kernels, *inputs)`, whose value has a dtype, with float32; return both."""
+    fused = value_and_gradients(functools.partial(function, CPU_KERNELS), *inputs)
     wide = [tf.cast(x, tf.float32) for x in inputs]
-    exact = value_and_gradients(getattr(PLAIN_KERNELS, name), *wide)
-    for one, other, like in zip(fused, exact, [inputs[0], *inputs], strict=True):
-        assert one.dtype == like.dtype
+    exact = value_and_gradients(functools.partial(function, PLAIN_KERNELS), *wide)
+    for one, other, like in zip(fused, exact, [dtype, *(x.dtype for x in inputs)], strict=True):
+        assert one.dtype == like
         # Sums over many rows are as far off as the largest of them.
         scale = np.abs(other).max()
         np.testing.assert_allclose(
             tf.cast(one, tf.float32) / scale, other / scale, rtol=tolerance, atol=tolerance
         )
+    return fused
+
+
+def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
+    """Compare the operation in `dtype` with the plain one in float32."""
+    inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
+    assert_close(lambda kernels, *each: getattr(kernels, name)(*each), inputs, tolerance, dtype)
 
 
 def draw(*shapes):
@@ -70,16 +76,6 @@ def test_add_norm(dtype, tolerance, width):
     assert_like_plain("add_norm", inputs, dtype, 2 * tolerance, vectors=(3, 4))
 
 
-def attention(kernels, attention_mask, dropped=()):
-    """Return attention of queries, keys and values without the `dropped` weights."""
-
-    def drop(weights):
-        kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
-        return weights * tf.constant(kept, weights.dtype)
-
-    return lambda *inputs: kernels.attention[DEFAULT](*inputs, attention_mask, drop)
-
-
 @pytest.mark.integration
 @DTYPES
 @pytest.mark.parametrize("length", [7, 64])
@@ -89,15 +85,15 @@ def test_attention(dtype, tolerance, length):
     inputs = [tf.cast(2 * x, dtype) for x in inputs]
     mask = tf.constant([[1] * 4 + [0] * (length - 4), [1] * length])
     dropped = (1, 5)
-    fused = value_and_gradients(attention(CPU_KERNELS, mask, dropped), *inputs)
-    wide = [tf.cast(x, tf.float32) for x in inputs]
-    exact = value_and_gradients(attention(PLAIN_KERNELS, mask, dropped), *wide)
-    for one, other in zip(fused, exact, strict=True):
-        assert one.dtype == dtype
-        scale = np.abs(other).max()
-        np.testing.assert_allclose(
-            tf.cast(one, "float32") / scale, other / scale, rtol=tolerance, atol=tolerance
-        )
+
+    def drop(weights):
+        kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
+        return weights * tf.constant(kept, weights.dtype)
+
+    def attention(kernels, *inputs):
+        return kernels.attention[DEFAULT](*inputs, mask, drop)
+
+    fused = assert_close(attention, inputs, tolerance, dtype)
     # Neither padding nor dropped positions have any influence.
     value_gradient = tf.cast(fused[3], "float32").numpy()
     assert value_gradient.any()
@@ -134,15 +130,7 @@ def test_score_of_vocabulary_logits(dtype, tolerance):
         return kernels.score(kernels.vocabulary_logits(*factors), tf.constant(labels))[0]
 
     factors = hidden, table, bias
-    fused = value_and_gradients(functools.partial(losses, CPU_KERNELS), *factors)
-    wide = [tf.cast(x, tf.float32) for x in factors]
-    exact = value_and_gradients(functools.partial(losses, PLAIN_KERNELS), *wide)
-    for one, other, like in zip(fused, exact, [bias, *factors], strict=True):
-        assert one.dtype == like.dtype
-        scale = np.abs(other).max()
-        np.testing.assert_allclose(
-            tf.cast(one, tf.float32) / scale, other / scale, rtol=tolerance, atol=tolerance
-        )
+    assert_close(losses, factors, tolerance, tf.float32)
     logits = [each.vocabulary_logits(*factors) for each in (CPU_KERNELS, PLAIN_KERNELS)]
     np.testing.assert_array_equal(tf.convert_to_tensor(logits[0]), logits[1])
     correct = CPU_KERNELS.score(logits[0], labels)[1].numpy()
