@@ -8,7 +8,7 @@ from typing import NamedTuple
 import matplotlib
 from matplotlib.axes import Axes
 
-from albert_tf.report.charts import COLORS, GRID, INK, adaptive, styled_figure, svg_text
+from albert_tf.report.charts import COLORS, GRID, INK, styled_figure, svg_text
 from benchmarks.interleaving import Spread
 
 _LOWER_BOUND = "#6b7280"
@@ -73,7 +73,7 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
             figure.legend(
                 handles=handles, loc="outside lower left", frameon=False, fontsize=10, ncols=2
             )
-        return adaptive(svg_text(figure))
+        return svg_text(figure)
 
 
 def _draw_bars(axes: Axes, panel: Panel, colors: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.options import command, option
-from albert_tf.report.charts import adaptive, chart
+from albert_tf.report.charts import chart
 from benchmarks.machine import describe, versions
 from benchmarks.tasks import run_quietly
 from experiments.results import Estimate
@@ -300,7 +300,7 @@ def report(folder: pathlib.Path, options: Options) -> None:
                 lines.append((attempt, *mean_curve(curves, quantity, costs[attempt])))
         marks = [("target", target)] if options.books else []  # of the novels
         drawn = chart(title, lines, marks, percent=True, x_label="processor minutes")
-        write_text(str(folder / f"{quantity}.svg"), adaptive(drawn))
+        write_text(str(folder / f"{quantity}.svg"), drawn)
     print("| attempt | minutes | seeds | steps | masked tokens, % | order, % |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for (attempt, minutes), curves in runs.items():

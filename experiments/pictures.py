@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLORS, GRID, adaptive, drawing
+from albert_tf.report.charts import COLORS, GRID, drawing
 from experiments.results import Estimate, Row
 from experiments.study import OWN, Column, Curves, Dots, Relation, Study
 
@@ -70,7 +70,7 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
         axes.set_ylim(len(measured) - 0.5, -0.5 if column.chance is None else -1.1)
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color=GRID)
-    return adaptive(svg[0])
+    return svg[0]
 
 
 def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | None:
@@ -95,7 +95,7 @@ def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | Non
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         _legend(figure)
-    return adaptive(svg[0])
+    return svg[0]
 
 
 def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
@@ -114,7 +114,7 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
         axes.set_ylabel(picture.y.heading)
         axes.margins(x=0.01)
         _legend(figure)
-    return adaptive(svg[0])
+    return svg[0]
 
 
 def _legend(figure) -> None:

@@ -14,7 +14,7 @@ from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
 from albert_tf.progress import ProgressLine
-from albert_tf.report.charts import COLORS, adaptive, styled_figure, svg_text
+from albert_tf.report.charts import COLORS, styled_figure, svg_text
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
@@ -155,7 +155,7 @@ def picture(results: dict[str, LayerDistances]) -> str:
             axes.set_ylim(bottom=0)
         handles = upper.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower left", ncols=3, frameon=False)
-        return adaptive(svg_text(figure))
+        return svg_text(figure)
 
 
 def _rows(distances: LayerDistances) -> Iterator[tuple[str, str, str, str]]:

@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.file_names import folder_of
-from albert_tf.report.charts import GRID, adaptive, styled_figure, svg_text
+from albert_tf.report.charts import GRID, styled_figure, svg_text
 from albert_tf.report.sections import text_table
 from albert_tf.weights import adjacent_config
 
@@ -243,7 +243,7 @@ def picture(parts: Mapping[str, Sequence[Part]]) -> str:
             axes.grid(visible=True, axis="x", color=GRID)
         handles = panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower left", ncols=3, frameon=False, fontsize=11)
-        return adaptive(svg_text(figure))
+        return svg_text(figure)
 
 
 def _pictured(parts: Sequence[Part], field: str) -> dict[str, int]:

@@ -22,15 +22,11 @@ if TYPE_CHECKING:
 INK, GRID = "#1f2933", "#e4e7eb"
 COLORS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 BAR, SOFT = "#bfdbfe", "#6b7280"
-# Variables of a page -> the colors that they replace; the page has others for dark mode.
-THEME = {"card": "#ffffff", "ink": INK, "line": GRID, "bar": BAR, "soft": SOFT} | {
-    f"line-{number}": color for number, color in enumerate(COLORS)
-}
-
 # What a reader in dark mode sees instead of a color; other colors contrast with both backgrounds.
 _IN_THE_DARK = {
     "#ffffff": "#1b232c",
     INK: "#e4e7eb",
+    BAR: "#1e3a6e",
     GRID: "#323f4b",
     COLORS[0]: "#7aa7ff",
     COLORS[2]: "#34d399",
@@ -271,14 +267,9 @@ def styled_figure(
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as SVG text, without a date."""
+    """Return a figure as SVG text without a date, in colors for dark mode where that is on."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
-
-
-def adaptive(svg: str) -> str:
-    """Return an SVG text that a browser in dark mode shows in colors for it."""
     rules = "".join(
         f'[style*="{paint}: {light}"] {{ {paint}: {dark} !important }}'
         for light, dark in _IN_THE_DARK.items()
@@ -286,6 +277,7 @@ def adaptive(svg: str) -> str:
     )
     rules += f"text {{ fill: {_IN_THE_DARK[INK]} }}"  # black text has no color of its own
     style = f"<style>@media (prefers-color-scheme: dark) {{{rules}}}</style>"
+    svg = text.getvalue()[text.getvalue().index("<svg") :]
     return svg.replace("</svg>", f"{style}\n</svg>")
 
 

@@ -10,7 +10,6 @@ import jinja2
 
 from albert_tf.files import write_text
 from albert_tf.logs import counted
-from albert_tf.report.charts import THEME
 from albert_tf.report.sections import SHOWN_CARDS, Section, Shade
 
 REPORT_FILE = "report.html"
@@ -63,13 +62,6 @@ def write_page(path: str, page: Page) -> None:
     _logger.info("report in %s", path)
 
 
-def themed(svg: str) -> str:
-    """Replace the colors of a chart by variables of the page, which has dark ones too."""
-    for name, color in THEME.items():
-        svg = svg.replace(color, f"var(--{name})")
-    return svg
-
-
 def html_template(package: str, name: str) -> jinja2.Template:
     """Return a template of a package; values in it are escaped, and all must be given."""
     environment = jinja2.Environment(
@@ -80,6 +72,5 @@ def html_template(package: str, name: str) -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["counted"] = counted
-    environment.filters["themed"] = themed
     environment.tests["shade"] = lambda cell: isinstance(cell, Shade)
     return environment.get_template(name)
