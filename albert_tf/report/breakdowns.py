@@ -1,14 +1,14 @@
-"""Accuracy by length and by group, as sections of a report."""
+"""Results and predictions by group, length and label, as parts of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from albert_tf.report.charts import Bar, bars, reliability
 from albert_tf.report.intervals import wilson
-from albert_tf.report.sections import Section, table
+from albert_tf.report.sections import Section, Shade, Table, table
 
 _MOST_BINS = 5
 
@@ -60,6 +60,49 @@ def by_length(
         low, high = int(of.min()), int(of.max())
         names.append(f"{low}" if low == high else f"{low}\u2013{high}")
     return [_section(title, np.array(names)[numbers], names, right, unit, share)]
+
+
+def by_label(
+    name: str, unit: str, counts: Iterable[tuple[str, int, int, int]], title: str = ""
+) -> Table:
+    """Return a table of precision, recall and F1, which are empty where they are undefined.
+
+    Args:
+        name: heading of the labels.
+        unit: what has them, in the plural.
+        counts: of each label: how many have it, are predicted to have it, and are so correctly.
+        title: as of `Table`.
+    """
+
+    def share(part: int, whole: int) -> float | None:
+        return part / whole if whole else None
+
+    rows = [
+        (label, of, found, share(right, found), share(right, of), share(2 * right, of + found))
+        for label, of, found, right in counts
+    ]
+    shares = dict.fromkeys(("precision", "recall", "F1"), ".1%")
+    return table({name: "", unit: ",", "predicted": ",", **shares}, rows, title)
+
+
+def predictions(
+    name: str, probabilities: Mapping[str, Sequence[float] | np.ndarray], count: int
+) -> Section:
+    """Return how often each label is predicted, and with what mean probability.
+
+    Args:
+        name: heading of the labels.
+        probabilities: label -> those of its predictions.
+        count: number of examples.
+    """
+    rows = []
+    for label, of in probabilities.items():
+        share = len(of) / count
+        rows.append(
+            (label, Shade(f"{share:.1%}", share), len(of), np.mean(of) if len(of) else None)
+        )
+    columns = {name: "", "share": ">", "predictions": ",", "mean probability": ".1%"}
+    return Section("Predictions", tables=[table(columns, rows)])
 
 
 def calibration(confidence: np.ndarray, right: np.ndarray) -> Section:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.report.breakdowns import by_length, calibration
+from albert_tf.report.breakdowns import by_label, by_length, calibration, predictions
 from albert_tf.report.charts import scatter
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import (
     MOST_ERRORS,
     Section,
-    Shade,
     Table,
     counted_errors,
     error_section,
@@ -54,14 +53,13 @@ def class_sections(
     right, examples = predicted == label_ids, np.arange(len(label_ids))
     confused = np.zeros((len(labels), len(labels)), int)
     np.add.at(confused, (label_ids, predicted), 1)
+    counts = confused.sum(axis=1), confused.sum(axis=0), np.diag(confused)
     heading = "Confusion matrix: rows are labels, columns are predictions"
     tables = [
         matrix(("label", *labels), dict(zip(labels, confused, strict=True)), heading)
         if len(labels) <= _MOST_LABELS
         else _pairs(labels, confused),
-        _by_label(
-            labels, np.diag(confused), confused.sum(axis=1), confused.sum(axis=0), "By label"
-        ),
+        by_label("label", "examples", zip(labels, *counts, strict=True), "By label"),
     ]
     columns = {"text": "", "P(prediction)": ".1%", "P(label)": ".1%"}
     surest, label_probabilities = probabilities.max(axis=-1), probabilities[examples, label_ids]
@@ -88,25 +86,16 @@ def class_sections(
 def label_sections(
     labels: Sequence[str], assigned: np.ndarray, probabilities: np.ndarray
 ) -> list[Section]:
-    """Return predictions without known labels: how often each label, and with what probability.
+    """Return predictions without known labels.
 
     Args:
         labels: by id.
         assigned: `[examples, labels]`, 1 for each label that is predicted for an example.
         probabilities: `[examples, labels]`.
     """
-    chosen = assigned > 0
-    rows = [
-        (
-            label,
-            Shade(f"{of.mean():.1%}", float(of.mean())),
-            of.sum(),
-            p[of].mean() if of.any() else None,
-        )
-        for label, of, p in zip(labels, chosen.T, probabilities.T, strict=True)
-    ]
-    columns = {"label": "", "share": ">", "predictions": ",", "mean probability": ".1%"}
-    return [Section("Predictions", tables=[table(columns, rows)])]
+    of_labels = zip(labels, assigned.T > 0, probabilities.T, strict=True)
+    chosen = {label: values[is_chosen] for label, is_chosen, values in of_labels}
+    return [predictions("label", chosen, len(assigned))]
 
 
 def quantile_sections(values: np.ndarray) -> list[Section]:
@@ -167,9 +156,8 @@ def label_set_sections(
         threshold: the lowest probability at which a label is predicted.
     """
     truth, predicted = truth > 0, probabilities >= threshold
-    by_label = _by_label(
-        labels, *(each.sum(axis=0) for each in (truth & predicted, truth, predicted))
-    )
+    counts = (each.sum(axis=0) for each in (truth, predicted, truth & predicted))
+    table_of_labels = by_label("label", "examples", zip(labels, *counts, strict=True))
     surprise = np.where(truth, 1 - probabilities, probabilities).max(axis=-1)
     wrong = np.flatnonzero((truth != predicted).any(axis=-1))
 
@@ -182,37 +170,9 @@ def label_set_sections(
     ]
     columns = dict.fromkeys(("text", "labels", "prediction"), "")
     return [
-        Section("Labels", tables=[by_label], intervals=intervals),
+        Section("Labels", tables=[table_of_labels], intervals=intervals),
         error_section(columns, errors, len(texts)),
     ]
-
-
-def _by_label(
-    labels: Sequence[str],
-    right: np.ndarray,
-    examples: np.ndarray,
-    predicted: np.ndarray,
-    title: str = "",
-) -> Table:
-    """Return a table of results by label, from counts `[labels]`."""
-
-    def share(part: int, whole: int) -> float | None:
-        return part / whole if whole else None
-
-    rows = [
-        (
-            label,
-            count,
-            found,
-            share(both, found),
-            share(both, count),
-            share(2 * both, count + found),
-        )
-        for label, both, count, found in zip(labels, right, examples, predicted, strict=True)
-    ]
-    counts = {"label": "", "examples": ",", "predicted": ","}
-    shares = dict.fromkeys(("precision", "recall", "F1"), ".1%")
-    return table(counts | shares, rows, title)
 
 
 def _pairs(labels: Sequence[str], confused: np.ndarray) -> Table:

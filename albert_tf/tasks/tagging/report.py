@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from albert_tf.report.breakdowns import by_label, predictions
 from albert_tf.report.intervals import bootstrap, wilson
-from albert_tf.report.sections import Section, error_section, matrix, table
+from albert_tf.report.sections import Section, error_section, matrix
 from albert_tf.tasks.tagging.tags import Entity, Scores, count_matches
 from albert_tf.tasks.tagging.windows import WordTags
 
@@ -34,8 +35,8 @@ def entity_sections(
         predicted: per text, those of the model.
     """
     counts = count_matches(truth, predicted)
-    rows = [_row(label or "all types", scores) for label, scores in counts.items()]
-    by_type = table(_columns("type", "entities"), rows[1:] + rows[:1])
+    rows = [(label or "all types", *scores) for label, scores in counts.items()]
+    by_type = by_label("type", "entities", rows[1:] + rows[:1])
     errors = [find_errors(true, found) for true, found in zip(truth, predicted, strict=True)]
     pairs = zip(truth, predicted, strict=True)
     of_texts = np.array([count_matches([true], [found])[""] for true, found in pairs], float)
@@ -52,16 +53,6 @@ def entity_sections(
         _confusion(truth, errors),
         _worst_errors(texts, truth, predicted, errors),
     ]
-
-
-def _columns(name: str, unit: str) -> dict[str, str]:
-    shares = dict.fromkeys(("precision", "recall", "F1"), ".1%")
-    return {name: "", **shares, unit: ",", "predicted": ","}
-
-
-def _row(name: str, scores: Scores) -> tuple[str | float, ...]:
-    shares = scores.precision, scores.recall, scores.f1
-    return name, *shares, scores.support, scores.predicted
 
 
 Error = tuple[str, Entity | None, Entity | None]
@@ -183,7 +174,7 @@ def tag_sections(
     found_counts = collections.Counter(found for _, _, found in rows)
     correct = collections.Counter(tag for _, tag, found in rows if tag == found)
     by_tag = [
-        _row(tag, Scores(support[tag], found_counts[tag], correct[tag]))
+        (tag, support[tag], found_counts[tag], correct[tag])
         for tag in sorted(support | found_counts)
     ]
     intervals = {"eval_accuracy": wilson(correct.total(), len(rows))}
@@ -191,7 +182,7 @@ def tag_sections(
     confused = [(*row, f"{count:,}") for row, count in errors.most_common()]
     columns = dict.fromkeys(("word", "tag", "prediction", "times"), "")
     return [
-        Section("Tags", tables=[table(_columns("tag", "words"), by_tag)], intervals=intervals),
+        Section("Tags", tables=[by_label("tag", "words", by_tag)], intervals=intervals),
         error_section(columns, confused, len(rows), unit="words"),
     ]
 
@@ -202,9 +193,5 @@ def predicted_section(predicted: Sequence[WordTags]) -> Section:
     for each in predicted:
         for tag, score in zip(each.tags, each.scores, strict=True):
             scores[tag].append(score)
-    rows = [
-        (tag, len(of), np.mean(of))
-        for tag, of in sorted(scores.items(), key=lambda item: -len(item[1]))
-    ]
-    columns = {"tag": "", "words": ",", "mean probability": ".1%"}
-    return Section("Predictions", tables=[table(columns, rows)])
+    ordered = dict(sorted(scores.items(), key=lambda item: -len(item[1])))
+    return predictions("tag", ordered, sum(map(len, scores.values())))

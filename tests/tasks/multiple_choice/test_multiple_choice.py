@@ -225,6 +225,22 @@ def test_the_most_frequent_letter_is_the_baseline(task):
     assert baseline.results["eval_accuracy"] == pytest.approx(2 / 3)
 
 
+def test_a_report_counts_letters(task):
+    *_, letters, _, errors = task.report_sections(set_of(task, "eval"), {"logits": LOGITS})
+    assert letters.tables[0].rows == [
+        ("A", "1", "0", "", "0.0%", "0.0%"),
+        ("B", "1", "2", "50.0%", "100.0%", "66.7%"),
+        ("C", "1", "1", "100.0%", "100.0%", "100.0%"),
+    ]
+    assert [each.title for each in errors.cards] == ["2"]
+    examples = set_of(task, "predict")
+    hidden = [each._replace(answer=None) for each in examples.examples]
+    (section,) = task.report_sections(
+        dataclasses.replace(examples, examples=hidden), {"logits": LOGITS}
+    )
+    assert [row[2] for row in section.tables[0].rows] == ["0", "2", "1"]
+
+
 def test_one_letter_for_all_is_a_collapse(task):
     examples = set_of(task, "eval")
     assert task.collapse(examples, {"logits": LOGITS}) is None

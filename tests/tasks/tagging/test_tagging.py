@@ -491,7 +491,11 @@ def test_scores_and_files_of_raw_texts(tmp_path):
     same = [example._replace(tags=["O"] * len(example.tags))]
     assert task.collapse(dataclasses.replace(sets["eval"], examples=same), nothing) is None
     by_type, confusion, errors = task.report_sections(sets["eval"], outputs)
-    assert [row[0] for row in by_type.tables[0].rows] == ["address", "name", "all types"]
+    assert by_type.tables[0].rows == [
+        ("address", "2", "3", "66.7%", "100.0%", "80.0%"),
+        ("name", "1", "0", "", "0.0%", "0.0%"),
+        ("all types", "3", "3", "66.7%", "66.7%", "66.7%"),
+    ]
     assert set(by_type.intervals) == {"eval_f1", "eval_precision", "eval_recall"}
     assert [
         cell if isinstance(cell, str) else cell.text for cell in confusion.tables[0].rows[1]
@@ -523,5 +527,5 @@ def test_plain_tags_have_no_entities(tmp_path):
     # Lines of standard input, which are numbered from 1, have the ids of a file.
     assert [line.source.id for line in task.parse_lines(["ab c", "de"], 1)] == [0, 1]
     tags, errors = task.report_sections(examples, {"logits": logits})
-    assert tags.tables[0].rows[1][0] == "V"
+    assert tags.tables[0].rows[1] == ("V", "1", "0", "", "0.0%", "0.0%")
     assert errors.tables[0].rows == [("c", "V", "N", "1")]
