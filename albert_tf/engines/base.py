@@ -29,14 +29,10 @@ from albert_tf.input.streams import BatchStream
 class Engine(abc.ABC):
     """A framework on some devices.
 
-    Args:
-        devices: of the engine.
-
     Attributes:
         name: its key in `albert_tf.engines.registry.ENGINES`.
         checks_lengths: whether the length that a record declares is checked before it is read. If
             not, the lengths of all records are checked when training starts.
-        training_step: class of training steps.
         evaluation_step: class of `EvaluationStep`s, created from model, objective and devices.
         prediction_step: class of `PredictionStep`s, created from model, names of its outputs and
             devices. Models are created in the scope of the devices.
@@ -86,10 +82,8 @@ class Engine(abc.ABC):
 def create_engine(name: str, options: DeviceOptions, failure: Exception | None = None) -> Engine:
     """Return the engine called `name`, on the devices that the options ask for.
 
-    Args:
-        name: a key of `ENGINES`.
-        options: the same for all workers, except for paths and what tells them apart.
-        failure: an error of which all workers, if there are others, are to know; raised.
+    Workers need the same options, except for paths and what tells them apart. All of them learn of
+    a `failure` of this process, which is raised.
 
     Raises:
         InputError: If there is no such engine, the options contradict each other or those of other

@@ -11,11 +11,9 @@ from albert_tf.errors import InputError
 
 
 class EngineEntry(NamedTuple):
-    """Where an engine is.
+    """Where an engine is, imported when it is created: a process loads one framework only.
 
     Attributes:
-        module: imported when the engine is created, so that a process loads one framework only.
-        name: of the class.
         requires: packages that must be installed.
         extras: of this project, that install them.
         unused: packages that its framework imports where they are installed, without need.

@@ -76,12 +76,8 @@ class StepResults(NamedTuple):
 class TrainingStep(abc.ABC, Generic[DevicesOfEngine]):
     """A model, its optimizer and its objective, trained by one engine.
 
-    Args:
-        model: a model with an `encoder` that has the dropout's `seed_generator`.
-        optimizer: built here, on the model's trainable weights.
-        objective: what is minimized.
-        devices: where the steps run; model and optimizer were created in their scope.
-        options: how an update is computed.
+    The model has an `encoder` with the dropout's `seed_generator`; model and optimizer were created
+    in the scope of the devices. The optimizer is built here, on the model's trainable weights.
     """
 
     def __init__(

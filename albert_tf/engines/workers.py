@@ -60,11 +60,6 @@ class Failures:
     """Reports of workers that fail on their own; nothing interrupts the steps of the others.
 
     A thread of each worker waits for a report. The process that one reaches ends within seconds.
-
-    Args:
-        board: of the framework.
-        index: number of this worker.
-        names: of all workers.
     """
 
     def __init__(self, board: Board, index: int, names: Sequence[str]):
@@ -126,10 +121,8 @@ class Workers:
         addresses: host:port of every worker, the chief's first; empty for a process that trains
             alone.
         index: this process's place among them.
-        all_reduce: sums a list of small whole numbers, element by element, over all workers; needed
-            with several.
-        board: what all can write to and read from; without it, a worker that fails by itself leaves
-            the others waiting.
+        all_reduce: sums a list of small whole numbers, element by element, over all workers.
+        board: without it, a worker that fails by itself leaves the others waiting.
     """
 
     _errors: ClassVar[tuple[type[Exception], ...]] = ()

@@ -135,7 +135,17 @@ def export_saved_model(options: ExportOptions) -> None:
         if lite_lengths:
             lite = os.path.join(folder, tflite.FOLDER)
             lite_files = tflite.write_lite_files(lite, head, model, lite_lengths)
-        _write_card(folder, options, source, head, model, tasks, lite_files)
+        facts = model_card.ModelFacts(
+            name=os.path.basename(options.export_path.rstrip("/")),
+            head=head,
+            config=source.config,
+            parameters=model.count_params(),
+            weights=source.weights,
+            adjacent=source.adjacent,
+            normalization=source.tokenizer.normalization,
+            license=options.license,
+        )
+        model_card.write_export_card(folder, facts, tasks, lite_files)
         write_text(os.path.join(folder, manifest.MANIFEST), to_json(content, indent=2) + "\n")
     for line in lines:
         logger.info("%s/%s", options.export_path, line)
@@ -219,28 +229,6 @@ def _load(source: Preset, head: str, settings: Any) -> tuple[keras.Model, Matche
             "`head`=encoder exports the rest"
         )
     return model, matched
-
-
-def _write_card(
-    folder: str,
-    options: ExportOptions,
-    source: Preset,
-    head: str,
-    model: keras.Model,
-    tasks: dict[str, str],
-    lite_files: dict[str, tflite.Differences],
-) -> None:
-    facts = model_card.ModelFacts(
-        name=os.path.basename(options.export_path.rstrip("/")),
-        head=head,
-        config=source.config,
-        parameters=model.count_params(),
-        weights=source.weights,
-        adjacent=source.adjacent,
-        normalization=source.tokenizer.normalization,
-        license=options.license,
-    )
-    model_card.write_export_card(folder, facts, tasks, lite_files)
 
 
 def _write_encoder(folder: str, source: Preset, model: keras.Model, matched: MatchedWeights) -> str:

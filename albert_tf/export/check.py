@@ -239,11 +239,7 @@ def _manifest(folder: str) -> _Manifest:
 def _check_task(
     folder: str, options: CheckOptions, exported: Preset, found: dict[str, np.ndarray]
 ) -> str | None:
-    """Compare the answers of a fine-tuned model with those of its export.
-
-    Returns:
-        The folder of the task; None if the export has none.
-    """
+    """Compare a fine-tuned model's answers with those of its export; return its folder, if any."""
     manifest_file, manifest = os.path.join(folder, MANIFEST), _manifest(folder)
     head, made_from = manifest.head, manifest.made_from
     if not made_from.task:

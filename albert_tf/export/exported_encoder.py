@@ -23,13 +23,7 @@ SIGNATURES = {
 
 
 class PretrainingHead(NamedTuple):
-    """A head of a pretraining model.
-
-    Attributes:
-        output: name of its output in the export.
-        name: name of its output in the model.
-        scope: prefix of the paths of its weights.
-    """
+    """A head: its output in the export and in the model, and the prefix of its weights' paths."""
 
     output: str
     name: str
@@ -50,10 +44,6 @@ class ExportedModel(tf.Module):
         weights: the weights to expose as trainable.
         inputs: names of the inputs, those of `_TOKENS` first.
         outputs: name in the export -> name in the model, for outputs other than the encoder's.
-
-    Attributes:
-        variables, trainable_variables: lists of all weights.
-        regularization_losses: an empty list.
     """
 
     # These replace properties of tf.Module, which a loaded SavedModel does not have.
@@ -115,14 +105,10 @@ class ExportedModel(tf.Module):
 
 
 class ExportedEncoder(ExportedModel):
-    """An encoder and the pretraining heads that the model has.
+    """An encoder and the pretraining heads that the model has, keys of `PRETRAINING_HEADS`.
 
-    Args:
-        model: the encoder, or the pretraining model.
-        config_file: saved as an asset.
-        vocabulary_files: saved as assets, the vocabulary of the tokenizer first.
-        do_lower_case: saved as a variable, for tokenizers outside the graph.
-        heads: keys of `PRETRAINING_HEADS` that the model has.
+    The config and the files of the vocabulary, that of the tokenizer first, are saved as assets;
+    `do_lower_case` is saved as a variable, for tokenizers outside the graph.
 
     Attributes:
         mlm: for pretraining models, an `ExportedModel` that also takes `masked_lm_positions` and

@@ -125,11 +125,9 @@ class GraphReplacements:
 
 
 class Normalizer:
-    """Replaces characters one by one.
+    """Replaces characters one by one, by rules.
 
-    Args:
-        rules: the replacements.
-        accents: whether characters that are removed are accents of the preceding character.
+    With `accents`, characters that are removed are accents of the preceding character.
     """
 
     def __init__(self, rules: Mapping[int, Sequence[int]], accents: bool = True):
@@ -173,8 +171,7 @@ class Whitespace:
 class Composed:
     """Composes characters (NFC), with the spans of `albert_tf.tokenizers.alignment.nfc`.
 
-    Args:
-        normalize: `tensorflow_text.normalize_utf8`.
+    `normalize` is `tensorflow_text.normalize_utf8`.
     """
 
     def __init__(self, normalize: Callable[[tf.Tensor, str], tf.Tensor]):
@@ -236,11 +233,9 @@ class FinalSigma:
 
 
 class Words:
-    """Splits texts into words.
+    """Splits texts into words, of which those longer than `longest` are cut.
 
-    Args:
-        kinds: 0 for characters of words, `SPACE`, or `ALONE` for single-character words.
-        longest: length at which words are cut; None for no limit.
+    `kinds` are 0 for characters of words, `SPACE`, or `ALONE` for single-character words.
     """
 
     def __init__(self, kinds: Mapping[int, int], longest: int | None = None):
@@ -265,12 +260,9 @@ class Words:
 
 
 def index_of_byte(text: Characters, rows: tf.Tensor, bytes: tf.Tensor) -> tf.Tensor:
-    """Map byte offsets in UTF-8 texts to indices of characters.
+    """Map byte offsets in UTF-8 texts, int64 `[n]`, to indices of characters.
 
-    Args:
-        text: the texts.
-        rows: int64 `[n]`, the text of each offset.
-        bytes: int64 `[n]`, byte offsets.
+    `rows` are the text of each offset, int64 `[n]`.
     """
     width = 1 + sum(tf.cast(text.codes >= first, tf.int64) for first in (0x80, 0x800, 0x10000))
     starts = tf.cumsum(width, exclusive=True)
@@ -308,10 +300,8 @@ class Visible:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the start and end of spans in the raw texts, int64 `[n]`.
 
-        Args:
-            text: the normalized texts.
-            rows: int64 `[n]`, the text of each span.
-            first, after: int64 `[n]`, its first character and the one after its last.
+        Of each span in the normalized texts, there are its row, its first character and the one
+        after its last, int64 `[n]`.
         """
         shown = self._is_space(text.codes) == 0
         begins = tf.where(shown & (self._is_dropped(text.codes) == 0))[:, 0]

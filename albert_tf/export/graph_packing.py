@@ -16,12 +16,9 @@ class Symbols(NamedTuple):
 
 
 def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
-    """Slice rows of a ragged tensor `[texts, (tokens)]`.
+    """Slice rows of a ragged tensor `[texts, (tokens)]` into parts `[parts, (tokens)]`.
 
-    Each part is of a row and has the index of its first token in it and a length, int64 `[parts]`.
-
-    Returns:
-        `[parts, (tokens)]`.
+    Each is of a row and has the index of its first token in it and a length, int64 `[parts]`.
     """
     begin = tf.gather(tokens.row_starts(), rows) + first
     positions = tf.ragged.range(begin, begin + length)
@@ -45,11 +42,9 @@ def keep_ends(tokens: tf.RaggedTensor, length) -> tf.RaggedTensor:
 
 
 def windows(tokens: tf.RaggedTensor, room: int) -> tuple[tf.Tensor, tf.Tensor, tf.RaggedTensor]:
-    """Split texts into windows, as `albert_tf.tokenizers.packing.window_starts` does.
+    """Split texts `[texts, (tokens)]` into windows of at most `room` tokens.
 
-    Args:
-        tokens: `[texts, (tokens)]`.
-        room: maximum number of tokens in a window.
+    They are those of `albert_tf.tokenizers.packing.window_starts`.
 
     Returns:
         The text of each window and its first token, int64 `[windows]`; and the tokens of each.
@@ -69,10 +64,8 @@ def packed(
 ) -> dict[str, tf.Tensor]:
     """Pack `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, padded to the longest.
 
-    The texts are int32 `[texts, (tokens)]`.
-
-    Returns:
-        `input_ids`, `input_mask` and `segment_ids`, int32 `[texts, seq]`.
+    The texts are int32 `[texts, (tokens)]`; `input_ids`, `input_mask` and `segment_ids` are int32
+    `[texts, seq]`.
     """
 
     def column(id: int) -> tf.RaggedTensor:

@@ -51,10 +51,7 @@ def tensorflow_text() -> types.ModuleType:
 
 
 class GraphTokenizer(tf.Module, abc.ABC):
-    """Maps strings to the ids of a vocabulary.
-
-    Args:
-        tokenizer: the tokenizer to reproduce.
+    """Maps strings to the ids of a vocabulary, as the tokenizer that it is created from.
 
     Attributes:
         vocab_size, pad_id, unk_id, cls_id, sep_id, mask_id: as in the tokenizer.
@@ -80,11 +77,9 @@ class GraphTokenizer(tf.Module, abc.ABC):
     def encode_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Return the ids of strings `[texts]` and the span of text of each.
+        """Return the ids of strings `[texts]`, and their starts and ends in characters.
 
-        Returns:
-            Ids, int32 `[texts, (tokens)]`, and their starts and ends in characters, int64
-            `[texts, (tokens)]`, as `Tokenizer.encode_with_offsets` returns them.
+        They are as of `Tokenizer.encode_with_offsets`, int32 and int64 `[texts, (tokens)]`.
         """
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -146,11 +141,7 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def _with_commas_apart(self, ids: tf.RaggedTensor):
-        """Apply the digit-and-comma rule.
-
-        Returns:
-            The new ids, the index of the piece that each comes from, and its position in that.
-        """
+        """Apply the digit-and-comma rule; return new ids, and the piece and place of each in it."""
         new, source, position, _ = self._commas(ids.values)
         rows = tf.gather(ids.value_rowids(), source)
         ragged = tf.RaggedTensor.from_value_rowids(new, rows, nrows=ids.nrows(), validate=False)

@@ -64,13 +64,10 @@ class _PackInputs(tf.Module):
     def __call__(self, inputs, seq_length=None):
         """Pack a batch. Texts that are too long are truncated at the end, the longer one first.
 
-        Args:
-            inputs: a list of one or two int32 RaggedTensors, as `tokenize` returns them.
-            seq_length: length of an example in tokens, including special symbols; by default, the
-                length that the preprocessor was created with.
-
-        Returns:
-            `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq_length]`.
+        `inputs` is a list of one or two int32 RaggedTensors, as `tokenize` returns them;
+        `seq_length` the length in tokens, including special symbols, by default that of the
+        preprocessor. Returned are `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch,
+        seq_length]`.
         """
         segments = [ids.merge_dims(1, -1) if ids.ragged_rank > 1 else ids for ids in inputs]
         static = self._seq_length if seq_length is None else None
@@ -94,13 +91,9 @@ class _PackInputs(tf.Module):
 class PreprocessorExport(tf.Module):
     """Maps strings `[batch]` to the inputs of an encoder.
 
-    These are `input_word_ids`, `input_mask` and `input_type_ids`, int32 `[batch, seq_length]`.
-
-    Args:
-        tokenizer: tokenizer of the encoder.
-        files: saved as assets: the vocabulary and its `tokenizer_config.json`.
-        do_lower_case: saved as a variable, for tokenizers outside the graph.
-        seq_length: length of an example in tokens, including special symbols.
+    These are `input_word_ids`, `input_mask` and `input_type_ids`, int32 `[batch, seq_length]`,
+    special symbols included. The vocabulary and its `tokenizer_config.json` are saved as assets,
+    and `do_lower_case` as a variable, for tokenizers outside the graph.
 
     Attributes:
         tokenize: maps strings to ids; `tokenize.get_special_tokens_dict()` returns the special ids.

@@ -54,12 +54,7 @@ class TrainedModel(NamedTuple):
 class TaskExport(tf.Module, abc.ABC):
     """A fine-tuned model together with its tokenizer: takes strings and returns answers.
 
-    Args:
-        trained: the model.
-        files: saved as assets: config, vocabulary, labels.
-
-    Attributes:
-        settings_class: the class of its settings.
+    Files are saved as assets: config, vocabulary, labels.
     """
 
     settings_class: ClassVar[type[TaskSettings]]

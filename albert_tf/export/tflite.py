@@ -66,13 +66,10 @@ def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tu
 def write_lite_files(
     folder: str, head: str, model: keras.Model, lengths: tuple[int, ...]
 ) -> dict[str, Differences]:
-    """Write a file for every length and precision into a new folder, and log how accurate it is.
+    """Write a file for every length and precision into a new folder; return how accurate each is.
 
     Their signature `serving_default` takes `input_word_ids`, `input_mask` and `input_type_ids`,
     int32 `[1, length]`; the outputs are those that the head names.
-
-    Returns:
-        Name of each file -> how accurate it is.
     """
     make_folder(folder, "export_path")
     name, outputs = head if kind_of(head) else "encoder", heads()[head].lite_outputs

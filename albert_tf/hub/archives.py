@@ -30,14 +30,7 @@ _IGNORED = ("__MACOSX", ".DS_Store")
 
 
 class _Entry(NamedTuple):
-    """An entry of an archive.
-
-    Attributes:
-        name: as stored.
-        kind: "file", "folder", or what it is instead.
-        size: in bytes, unpacked.
-        open: opens its content.
-    """
+    """An entry of an archive; a `kind` other than "file" and "folder" says what it is instead."""
 
     name: str
     kind: str

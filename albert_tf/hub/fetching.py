@@ -36,15 +36,11 @@ class FetchError(Exception):
 
 
 def fetch(address: str, path: str) -> None:
-    """Fetch a file; a later call resumes one that was interrupted.
+    """Fetch a file from `https://...`; a later call resumes one that was interrupted.
 
     The unfinished file is kept next to `path` under a hidden name, with what identifies the
     version on the server. If it changed in between, or the server gives no parts of files,
-    fetching starts from the beginning.
-
-    Args:
-        address: `https://...`.
-        path: of the file to write; its folder must exist.
+    fetching starts from the beginning. The folder must exist.
 
     Raises:
         FetchError: If the server cannot be reached, has no such file, or the file is damaged.
@@ -77,11 +73,7 @@ def _version_file(partial: str) -> str:
 
 
 def _receive(address: str, partial: str) -> str | None:
-    """Fetch what is missing of a file.
-
-    Returns:
-        The CRC-32C that the server gives for the whole file, in base64; None if it gives none.
-    """
+    """Fetch what is missing of a file; return the server's CRC-32C of all of it, in base64."""
     version_file = _version_file(partial)
     received = os.path.getsize(partial) if os.path.exists(partial) else 0
     version = _read_version(version_file) if received else None

@@ -50,18 +50,11 @@ def parse_name(name: str) -> HubName | None:
 def download(
     shown: str, name: HubName, patterns: Iterable[str], *, argument: str, repo_type: str = "model"
 ) -> str:
-    """Fetch the files of a repository that match some patterns into the cache of the Hub.
+    """Fetch the files of a repository that match one of some patterns into the cache of the Hub.
 
     Files that are in the cache are not fetched again. A connection that breaks is resumed; after a
     kill, the files that were complete are kept. Without the network, what the cache has is
-    returned. The commit is logged.
-
-    Args:
-        shown: the name as the user gave it, for messages.
-        name: of the repository.
-        patterns: of file names, such as "*.json"; a file must match one.
-        argument: the caller's name of `shown`, for errors.
-        repo_type: "model" or "dataset".
+    returned. The commit is logged. Errors have the name as `shown`, given for an `argument`.
 
     Returns:
         A local folder, whose name is the commit. It may lack files that match no pattern.
@@ -218,9 +211,7 @@ class PublishedSet:
     def find(self, split: str, data_dir: str | None) -> list[str]:
         """Return the files of a split; several only of a glob for Parquet files.
 
-        Args:
-            split: a key of `files`.
-            data_dir: the folder that the user names; None for `hub`.
+        Users name a folder by `data_dir`; without it, `hub` is the folder.
 
         Raises:
             InputError: If there are none, or they cannot be fetched.

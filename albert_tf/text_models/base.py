@@ -36,12 +36,7 @@ class TextModel(abc.ABC):
     that take strings. These encode strings as `Features` and call `_predict`. Models of a
     fine-tuning task are subclasses of `albert_tf.text_models.task_model.TaskModel`.
 
-    Args:
-        model: a model of this package, with its weights; it may be created on any device.
-        tokenizer: of the model.
-
-    Attributes:
-        tokenizer: as given.
+    The model of this package, with its weights, may be created on any device.
     """
 
     def __init__(self, model: keras.Model | None, tokenizer: Tokenizer):

@@ -90,11 +90,7 @@ class FitArguments:
         return None if self.steps else self.epochs or _DEFAULT_EPOCHS
 
     def options(self, options: FineTuningOptions, examples: int) -> FineTuningOptions:
-        """Return the options of a command that trains so.
-
-        Args:
-            options: of the task.
-            examples: number of examples to train on.
+        """Return the options of a command that trains so on a number of examples.
 
         Raises:
             InputError: If an argument is out of range.

@@ -241,11 +241,8 @@ class TaskModel(TextModel, Generic[Task]):
     ) -> tuple[list[Any], list[Any] | None]:
         """Return the examples to train on, and those of `validation_data`, if there is any.
 
-        Args:
-            examples: makes examples of columns.
-            columns: arguments of `fit`, by name.
-            validation_data: a tuple of the same; None for none.
-            arguments: the others, which are checked first.
+        `examples` makes them of the `columns`, arguments of `fit` by name, of which
+        `validation_data` is a tuple. The other arguments are checked first.
         """
         FitArguments.checked(arguments)
         found = examples(*columns.values())

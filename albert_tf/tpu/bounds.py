@@ -76,9 +76,7 @@ class StepTime(NamedTuple):
 def step_time(compiled: Compiled, where: Slice) -> StepTime:
     """Return the time of one step on a slice.
 
-    Args:
-        compiled: the program of one replica.
-        where: the slice; `compiled` may come from a smaller slice of the same generation.
+    `compiled` may come from a smaller slice of the same generation.
     """
     data = where.data
     # In an all-reduce, every chip sends all other parts once to be reduced and once as the result.

@@ -132,13 +132,9 @@ def product_flops(module: ir.Module, trips: int) -> float:
 def measure(
     compile_step: Callable[[], Any], module: ir.Module, generation: str, trips: int
 ) -> Compiled:
-    """Compile a step and collect its costs.
+    """Compile a step by calling `compile_step`, and collect the costs of the executable.
 
-    Args:
-        compile_step: compiles it and returns the executable.
-        module: the step in StableHLO, before compilation.
-        generation: of the TPU.
-        trips: number of micro-batches, that is, iterations of its loops.
+    `module` is the step in StableHLO, before compilation, whose loops run `trips` times.
     """
     started = time.monotonic()
     flops = product_flops(module, trips)

@@ -44,11 +44,7 @@ class _Replica(tf.distribute.ReplicaContext):
 
 
 class SliceStrategy(tf.distribute.OneDeviceStrategy):
-    """Stands in for the TPU strategy of a slice: variables here, the program for all replicas.
-
-    Args:
-        replicas: devices of the slice.
-    """
+    """Stands in for the TPU strategy of a slice: variables here, the program for all replicas."""
 
     def __init__(self, replicas: int):
         super().__init__("/cpu:0")
@@ -67,11 +63,8 @@ class SliceStrategy(tf.distribute.OneDeviceStrategy):
 def lower(options: PretrainingOptions, replicas: int) -> bytes:
     """Return the program that every replica of a slice runs for one training step.
 
-    Options of devices are ignored.
-
-    Returns:
-        A serialized HLO module. Its inputs are the replica's share of a batch and all variables,
-        which the outputs take the place of.
+    Options of devices are ignored. The inputs of the serialized HLO module are the replica's share
+    of a batch and all variables, which the outputs take the place of.
     """
     config = find_config(options)
     task = find_pretraining_task("sop")

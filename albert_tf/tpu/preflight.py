@@ -66,14 +66,7 @@ class Compiler:
         self._requests: dict[str, str] = {}
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool) -> Compiled:
-        """Compile the training step of one replica of a slice.
-
-        Args:
-            where: the slice.
-            batch: global batch size.
-            micro: examples per micro-batch.
-            remat: as the option.
-        """
+        """Compile the training step of one replica of a slice, of a global batch."""
         asked = self.options.pretraining(micro, train_batch_size=batch, remat=remat)
         if "jax" not in where.data.engines:  # nor do its kernels compile
             asked = dataclasses.replace(asked, attention="plain")
@@ -110,11 +103,7 @@ class Compiler:
         return program
 
     def _run(self, module: str, arguments: list[str], what: str) -> str | None:
-        """Run a module in a separate process.
-
-        Returns:
-            None if it succeeded, and otherwise the reason in one line.
-        """
+        """Run a module in a separate process; return a line on why it failed, None if not."""
         seconds = 60 * self.options.compile_minutes
         # No framework must use GPUs, and the user's choice of a Keras backend does not apply.
         engine = self.options.engine

@@ -236,12 +236,7 @@ class PeriodicEvaluation:
                 self._best.resume(step)
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
-        """Make up for the evaluation of a run that was stopped at `step` before it was done.
-
-        Args:
-            step: from which training resumes.
-            checkpoint: of that step.
-        """
+        """Make up for the evaluation of a run that was stopped at `step`, after it was saved."""
         if checkpoint is None or not self.is_due(step):
             return
         done = self._workers.from_chief(

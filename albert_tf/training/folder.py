@@ -20,15 +20,22 @@ _logger = logging.getLogger(__name__)
 
 
 def named_config(options: TrainingOptions) -> AlbertConfig | None:
-    """Return the config in `albert_config_file`, else in `output_dir`; None if there is neither.
+    """Return the config in `albert_config_file`, else in `output_dir`, else None.
 
     Raises:
-        InputError: If it is invalid.
+        InputError: If it is invalid, or it is missing and there is no `init_checkpoint`.
     """
     if options.albert_config_file:
         return AlbertConfig.from_json_file(options.albert_config_file)
     trained = os.path.join(options.output_dir, CONFIG_FILE)
-    return AlbertConfig.from_json_file(trained) if exists(trained) else None
+    if exists(trained):
+        return AlbertConfig.from_json_file(trained)
+    if options.init_checkpoint:
+        return None
+    raise InputError(
+        "`albert_config_file`: the model's albert_config.json is required, as there is none in "
+        f"`output_dir`={options.output_dir}"
+    )
 
 
 def find_config(options: TrainingOptions) -> AlbertConfig:
@@ -39,8 +46,7 @@ def find_config(options: TrainingOptions) -> AlbertConfig:
     """
     if config := named_config(options):
         return config
-    if not options.init_checkpoint:
-        raise _no_config(options)
+    assert options.init_checkpoint
     from albert_tf.interop.loading import open_weights
 
     with arguments_renamed(path="init_checkpoint"):
@@ -59,10 +65,8 @@ def check_model(options: TrainingOptions) -> None:
     Raises:
         InputError: If the config is missing or invalid, or `output_dir` has no model to evaluate.
     """
-    config = named_config(options)
     check_trained_folder(options)
-    if config is None and not options.init_checkpoint:
-        raise _no_config(options)
+    named_config(options)
 
 
 def is_trained(folder: str) -> bool:
@@ -91,13 +95,6 @@ def check_early(options: PretrainingOptions) -> None:
     for name in ("input_file", "eval_input_file") if options.do_train else ("eval_input_file",):
         if patterns := getattr(options, name):
             record_files(patterns, name)
-
-
-def _no_config(options: TrainingOptions) -> InputError:
-    return InputError(
-        "`albert_config_file`: the model's albert_config.json is required, as there is none in "
-        f"`output_dir`={options.output_dir}"
-    )
 
 
 def check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
@@ -130,9 +127,7 @@ class _Start:
 def start_file(options: TrainingOptions, data: str) -> dict[str, str]:
     """Return file name -> content of the record of a start.
 
-    Args:
-        options: of the program.
-        data: identifies what is trained on; "" if unknown.
+    `data` identifies what is trained on; "" if unknown.
     """
     start = _Start(_flags(options), data)
     return {START_FILE: to_json(dataclasses.asdict(start), indent=1, ensure_ascii=False) + "\n"}

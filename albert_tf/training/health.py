@@ -24,10 +24,8 @@ _GIB = 2**30
 class Workload:
     """What one step computes, and on what.
 
-    Args:
-        batch_size: examples in a step.
-        flops: operations of the model on an example by its length, forward and backward.
-        peak_flops: operations per second that all devices together can do; None if unknown.
+    `flops` returns operations of the model on an example by its length, forward and backward;
+    `peak_flops` are those per second that all devices together can do, None if unknown.
     """
 
     batch_size: int
@@ -37,9 +35,7 @@ class Workload:
     def rates(self, seconds: float, lengths: np.ndarray) -> dict[str, float]:
         """`examples_per_second`, `tokens_per_second` and, if the peak is known, `mfu`.
 
-        Args:
-            seconds: time that some steps took.
-            lengths: length of the sequences of each of them, padding included.
+        Some steps took so many seconds; `lengths` are of the sequences of each, padding included.
         """
         examples = len(lengths) * self.batch_size / max(seconds, 1e-9)
         tokens = float(np.mean(lengths))
@@ -60,10 +56,8 @@ _IN_A_ROW = "nonfinite_in_a_row"
 class Health:
     """Turns results of steps into metrics, and ends a run whose updates are all skipped.
 
-    Args:
-        objective: what is minimized.
-        max_nonfinite_steps: number of skipped steps in a row that ends the run.
-        advice: what to try after a run that has failed or diverged, a noun.
+    `max_nonfinite_steps` skipped steps in a row end it. `advice` is what to try after a run that
+    has failed or diverged, a noun.
     """
 
     def __init__(self, objective: Objective, max_nonfinite_steps: int, advice: str):
@@ -93,17 +87,12 @@ class Health:
         return bad
 
     def metrics(self, results: StepResults, step: int) -> dict[str, float]:
-        """Return the metrics of some steps.
+        """Return the metrics of some steps, `step` the last of them.
 
-        Args:
-            results: of a call of a `TrainingStep`.
-            step: number of the last of its steps.
-
-        Returns:
-            Means of the objective over the finite steps; of the last step `learning_rate`, of the
-            last finite one `gradient_norm` and the optimizer's measures; `parameter_norm`,
-            `nonfinite_steps` and `input_wait_seconds`; `nonfinite_in_a_row` of the last steps, if
-            they were skipped. Metrics that only a finite step has are missing if there is none.
+        These are means of the objective over the finite steps; of the last step `learning_rate`, of
+        the last finite one `gradient_norm` and the optimizer's measures; `parameter_norm`,
+        `nonfinite_steps` and `input_wait_seconds`; `nonfinite_in_a_row` of the last steps, if they
+        were skipped. Metrics that only a finite step has are missing if there is none.
         """
         history = results.history
         finite = history["finite"] > 0
@@ -156,9 +145,7 @@ class Health:
     def warning(self, step: int, good: str | None) -> str | None:
         """Return a line when the loss has diverged, once.
 
-        Args:
-            step: now.
-            good: the last checkpoint from before.
+        `good` is the last checkpoint from before.
         """
         if not self._has_diverged or self._has_warned:
             return None
@@ -198,9 +185,7 @@ class PlateauWatch:
     There, a model knows the frequencies of words and of their neighbors, and attention does not
     help yet: loss and accuracy hardly change for hundreds to many thousands of steps.
 
-    Args:
-        total_steps: step at which the run ends.
-        rows: records before those that `advice` gets.
+    The run ends at `total_steps`; `rows` are the records before those that `advice` gets.
     """
 
     def __init__(self, total_steps: int, rows: Iterable[Mapping[str, float]] = ()):
@@ -210,11 +195,7 @@ class PlateauWatch:
             self._add(row)
 
     def advice(self, row: Mapping[str, float]) -> str | None:
-        """Return a line for the user, once, if the run is on the plateau.
-
-        Args:
-            row: record of the latest steps.
-        """
+        """Return a line for the user, once, if the run is on the plateau by its latest record."""
         before = self._rows[-1][0] if self._rows else 0
         self._add(row)
         if LOSS not in row or not before < self._at <= row["step"]:

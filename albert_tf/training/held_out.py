@@ -28,12 +28,9 @@ MOST_COUNTED = 2048
 
 @dataclasses.dataclass(frozen=True)
 class Filled:
-    """The predictions of an evaluation, a line of `filled_masks.jsonl`.
+    """The predictions of an evaluation after a step, a line of `filled_masks.jsonl`.
 
-    Attributes:
-        step: training step of the weights.
-        examples: checksum of the examples, masks included.
-        masked_lm_ids: what is predicted for each mask, `[examples][predictions]`.
+    `examples` is their checksum, masks included; `masked_lm_ids` are `[examples][predictions]`.
     """
 
     step: int
@@ -61,10 +58,7 @@ class Baseline(NamedTuple):
 class HeldOut:
     """The examples that a run is evaluated on, read without its engine.
 
-    Args:
-        stream: of evaluation.
-        max_steps: maximum number of its batches; 0 for all.
-        folder: of training.
+    These are at most `max_steps` batches of evaluation; 0 for all.
     """
 
     def __init__(self, stream: RecordStream, max_steps: int, folder: str):

@@ -78,15 +78,10 @@ _numbers = itertools.count()
 class TrainingLog:
     """Writes the metrics of a run to its folder and to the console.
 
-    Args:
-        folder: gets `metrics.jsonl` (a JSON object per call of `write`: `step`, `seconds` since
-            this process started training, rates and metrics, those that are finite) and
-            TensorBoard events in `train/`.
-        total_steps: step at which the run ends.
-        first_step: step at which this process starts; records of later steps, written before a
-            restart, are dropped from `metrics.jsonl`, since these steps are repeated.
-        workload: what a step computes.
-        options: of the program, recorded for TensorBoard; None to record none.
+    `metrics.jsonl` gets a JSON object per call of `write`: `step`, `seconds` since this process
+    started training, rates and metrics, those that are finite; `train/` gets TensorBoard events,
+    with the `options` if they are given. The process starts at `first_step`: records of later
+    steps, written before a restart, are dropped from `metrics.jsonl`, since these are repeated.
     """
 
     def __init__(
@@ -123,13 +118,9 @@ class TrainingLog:
     ) -> None:
         """Record the metrics of the steps since the last call, up to `step`.
 
-        `input_wait_seconds` becomes `input_wait`, the share of the time since the last call.
-
-        Args:
-            step: the last of them.
-            metrics: their metrics.
-            lengths: length of the sequences of each of them.
-            seconds_left: time after which training ends, if its last step does not come first.
+        `lengths` are those of the sequences of each step. `input_wait_seconds` becomes
+        `input_wait`, the share of the time since the last call. After `seconds_left`, training
+        ends, if its last step does not come first.
         """
         now = time.monotonic()
         seconds = max(now - self._last_time, 1e-9)
@@ -202,12 +193,8 @@ def tag_of(name: str) -> str:
 class EventWriter:
     """Writes scalars, and the command, for TensorBoard to a file of its own in a folder.
 
-    TensorBoard's own writer would load TensorFlow for its file system wherever it is installed.
-
-    Args:
-        folder: local or remote; created if needed.
-        first_step: of the steps that this file repeats if earlier files have them: TensorBoard
-            drops theirs.
+    TensorBoard's own writer would load TensorFlow for its file system wherever it is installed. Of
+    steps from `first_step` on, TensorBoard drops what earlier files have: they are repeated.
     """
 
     def __init__(self, folder: str, first_step: int = 0):
@@ -255,13 +242,10 @@ class EventWriter:
 class AppendedFile:
     """A file that is written from start to end, and can be read by others meanwhile.
 
-    Objects of a bucket cannot be extended. A remote file is therefore appended to locally and
-    uploaded as a whole: in the background, at most once a minute, when it is synced, and when it is
-    closed. An upload that fails is a warning, and is made up for by the next one.
-
-    Args:
-        path: of the file, which is replaced.
-        content: its beginning.
+    It replaces what is at `path`, and begins with `content`. Objects of a bucket cannot be
+    extended. A remote file is therefore appended to locally and uploaded as a whole: in the
+    background, at most once a minute, when it is synced, and when it is closed. An upload that
+    fails is a warning, and is made up for by the next one.
     """
 
     def __init__(self, path: str, content: bytes = b""):

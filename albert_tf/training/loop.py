@@ -70,7 +70,7 @@ def train(
         OSError: If a checkpoint cannot be written.
         Stopped: By SIGTERM, SIGHUP or Ctrl-C, after the current steps are done and saved.
     """
-    step, num_train_steps = training_step.step, options.num_train_steps
+    workers, step, num_train_steps = engine.workers, training_step.step, options.num_train_steps
     stop_reason = None
     if evaluation is not None:
         if step < num_train_steps:
@@ -78,43 +78,19 @@ def train(
         evaluation.catch_up(step, checkpoints.latest)
         stop_reason = evaluation.stop_reason(step)
     if step < num_train_steps and not stop_reason:
-        time_limit = TimeLimit(engine.workers, options, step)
+        time_limit = TimeLimit(workers, options, step)
         stop_reason = time_limit.stop_reason(step)
-        if not stop_reason:
-            full = encoder_flops(training_step.model.config, options.max_seq_length)
-            workload = Workload(
-                options.train_batch_size,
-                lambda length: (
-                    flops_per_example * encoder_flops(training_step.model.config, length) / full
-                ),
-                engine.devices.peak_flops(options.peak_tflops),
-            )
-            _take_steps(
-                engine,
-                training_step,
-                stream,
-                checkpoints,
-                options,
-                workload,
-                time_limit,
-                evaluation,
-            )
     if stop_reason:
         _logger.info("%s", stop_reason)
-    return checkpoints.latest or checkpoints.folder.find("output_dir")
-
-
-def _take_steps(
-    engine: Engine,
-    training_step: TrainingStep,
-    stream: BatchStream,
-    checkpoints: Checkpoints,
-    options: TrainingOptions,
-    workload: Workload,
-    time_limit: TimeLimit,
-    evaluation: PeriodicEvaluation | None,
-) -> None:
-    workers, step, num_train_steps = engine.workers, training_step.step, options.num_train_steps
+    if step >= num_train_steps or stop_reason:
+        return checkpoints.latest or checkpoints.folder.find("output_dir")
+    config = training_step.model.config
+    full = encoder_flops(config, options.max_seq_length)
+    workload = Workload(
+        options.train_batch_size,
+        lambda length: flops_per_example * encoder_flops(config, length) / full,
+        engine.devices.peak_flops(options.peak_tflops),
+    )
     iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)
     health = Health(training_step.objective, options.max_nonfinite_steps, what_to_try(options))
     rows = [parse_row(line, "") for line in lines_up_to(options.output_dir, step)]
@@ -188,21 +164,17 @@ def _take_steps(
             f"Stopped at step {step} of {num_train_steps} and saved {checkpoints.latest}. Rerun "
             "the same command to resume.",
         )
+    return checkpoints.latest or checkpoints.folder.find("output_dir")
 
 
 class TimeLimit:
     """Counts the time that a run spends on training steps, and ends it after so many minutes.
 
     Waiting for data counts as part of a step. Start-up, evaluation and saving do not count, nor
-    does the first step of each process, in which the engine compiles.
+    does the first step of each process, in which the engine compiles. Nor does time spent on steps
+    after `step`, from which training resumes. With `max_train_minutes`=0, nothing is counted.
 
     The clock of the chief decides. All workers know its times, and so take the same decisions.
-
-    Args:
-        workers: the processes that train together.
-        options: of the program; with `max_train_minutes`=0, nothing is counted.
-        step: from which training resumes; time spent on later steps, which were not saved, is
-            left out.
     """
 
     def __init__(self, workers: Workers, options: TrainingOptions, step: int):
@@ -321,11 +293,8 @@ def predict(
 ) -> dict[str, np.ndarray]:
     """Return what a model computes for all examples, in their order.
 
-    Args:
-        engine: where the steps run.
-        prediction_step: the model.
-        stream: global batches with `example_number`, which is -1 for what pads a batch.
-        shows_progress: whether the chief shows a line of it.
+    Batches have `example_number`, which is -1 for what pads one. With `shows_progress`, the chief
+    shows a line.
 
     Returns:
         The step's outputs by name, `[examples, ...]`. Where their other axes differ from batch to

@@ -189,13 +189,9 @@ def _harmless(work: str) -> Iterator[None]:
 class Evaluation:
     """Evaluates a model on held-out records, during training and afterwards.
 
-    Args:
-        options: of the program.
-        engine: where it runs.
-        model: of the objective.
-        task: the objective that the model is trained on. Records made for another one of the same
-            heads, such as NSP instead of SOP, are evaluated by their own names.
-        records: to evaluate on; None if the options ask for no evaluation.
+    Records made for another task of the same heads than the model is trained on, such as NSP
+    instead of SOP, are evaluated by their own names. They are None if the options ask for no
+    evaluation.
     """
 
     def __init__(
@@ -240,11 +236,9 @@ class Evaluation:
             self._held_out.record(step, self._predictions)
 
     def write_report(self, given: PretrainingOptions, trained: str | None) -> None:
-        """Write `report.html`; only the chief does so.
+        """Write `report.html`, with the options as `given`; `trained` is as for `of_checkpoints`.
 
-        Args:
-            given: the options as they were given.
-            trained: as for `of_checkpoints`.
+        Only the chief does so.
         """
         if not self._engine.workers.is_chief:
             return

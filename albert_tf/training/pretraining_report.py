@@ -40,15 +40,10 @@ def write_report(
 ) -> None:
     """Write the report on a run, or on the evaluation of its result, into `output_dir`.
 
-    Args:
-        options: of the program.
-        given: the same as the user gave them.
-        model: that was trained.
-        task: that it was evaluated on, or trained on without evaluation.
-        step: of the weights.
-        held_out: the examples to evaluate on; None without evaluation.
-        results: of the latest evaluation by this process; empty without any.
-        best: the checkpoint in `best/`, if there is one.
+    The options are those of the program, and as the user has `given` them. The model has the
+    weights of a `step`, and was evaluated on the task, or trained on it without evaluation; then
+    `held_out` is None and `results`, of the latest evaluation by this process, are empty. `best` is
+    the checkpoint in `best/`, if there is one.
     """
     folder = options.output_dir
     training, evaluations = (

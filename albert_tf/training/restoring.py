@@ -84,16 +84,9 @@ def load_initial_weights(
 def restore_trained(
     engine: Engine, model: keras.Model, output_dir: str, path: str | None = None
 ) -> str:
-    """Load a checkpoint of `output_dir` into a model like the one that was trained there.
+    """Load a checkpoint of `output_dir`, by default the latest valid one, and return its path.
 
-    Args:
-        engine: that saved it.
-        model: of the same kind.
-        output_dir: the folder.
-        path: of the checkpoint; None for the latest valid one.
-
-    Returns:
-        Its path.
+    The model is like the one that the engine trained there.
 
     Raises:
         InputError: If there is none, or it belongs to another model.

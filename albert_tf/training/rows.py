@@ -39,11 +39,9 @@ def read_rows(path: str) -> list[Row]:
 
 
 def readable_rows(path: str, most: int | None = None) -> list[Row]:
-    """Read rows for a report, without damaged ones.
+    """Read rows for a report, without damaged ones; none of a file that does not exist.
 
-    Args:
-        path: of a file that need not exist.
-        most: number of rows to read, evenly spaced and with the last one; None for all.
+    At most so many are read, evenly spaced and with the last one; None for all.
     """
     lines = [line for line in log_lines(path) if line] if exists(path) else []
     rows: list[Row] = []

@@ -50,11 +50,8 @@ def prepare(
 ) -> tuple[AlbertConfig, Engine]:
     """Create the engine, check what needs it, and set the seed; write nothing.
 
-    Args:
-        options: of the program, checked.
-        config: of the model; None for the one that `find_config` finds.
-        engine: of an earlier model in this process; None to create it.
-        inputs: what else must be the same for all workers; see `Workers.check_same`.
+    The config is by default the one that `find_config` finds; an engine may be of an earlier model
+    in this process. `inputs` are what else must be the same for all workers.
 
     Raises:
         InputError: If an option names something missing, or contradicts the model in the output
@@ -206,18 +203,14 @@ def restore(
     """Load what training continues or starts from, in `output_dir`, which must be locked.
 
     This is the latest valid checkpoint, with its optimizer state and step; else `init_checkpoint`,
-    at step 0; else the model's initial weights.
+    at step 0; else the model's initial weights. Return what saves the training step.
 
     Args:
-        engine: where training runs.
-        training_step: gets the weights.
+        engine, training_step: get the weights.
         options: of the program.
         description: file name -> content of files to write next to the checkpoints, in addition to
             the model's config, once all input is known to be valid.
         data: identifies what is trained on; "" if unknown.
-
-    Returns:
-        What saves the training step.
     """
     folder = engine.checkpoints_in(options.output_dir)
     checkpoints = Checkpoints(

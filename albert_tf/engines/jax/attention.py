@@ -50,9 +50,7 @@ def tpu_attention_applies(queries, keys, dropout=None) -> bool:
 def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret: bool = False):
     """Return attention by the kernels for short sequences, or else by JAX's splash attention.
 
-    Args:
-        query: as all others, see `albert_tf.modeling.attention`.
-        interpret: whether the kernels are interpreted, which works on any device.
+    With `interpret`, kernels are interpreted, on any device.
     """
     length, head_size = query.shape[2:]
     if not tpu_attention_applies(query.shape, key.shape, dropout):

@@ -28,11 +28,8 @@ DATA = "data"
 class JaxDevices(Devices):
     """The devices of a mesh.
 
-    Args:
-        mesh: the devices in the order of their shares of a batch, along the axis `DATA`.
-        workers: the processes that they belong to; this one alone by default.
-        attention: "auto", "plain" or "fused" (see `create_kernels`).
-        shard_optimizer_state: whether every device keeps only its part of the moments.
+    They are in the order of their shares of a batch, along the axis `DATA`; by default, they belong
+    to this process alone. For `attention`, see `create_kernels`.
     """
 
     framework = "JAX"

@@ -26,16 +26,11 @@ from albert_tf.modeling.losses import Objective
 
 
 class _ForwardStep:
-    """Runs a model on global batches, compiled for every length of them.
+    """Runs a model with its current weights on global batches, compiled for every length of them.
 
-    Args:
-        model: the model, whose current weights are used.
-        devices: of the engine.
-        kind: what the step is for, in errors.
-        results: returns the results of a device, from the model's outputs for its share of a batch
-            and this share.
-        on_devices: how the results, or the parts of their tuple, are on the devices: `SPLIT`, or
-            `REPLICATED` where all have the same.
+    `results` returns those of a device, from the model's outputs for its share of a batch and this
+    share. They, or the parts of their tuple, are `on_devices` as `SPLIT`, or as `REPLICATED` where
+    all have the same. Errors name the `kind` of step.
     """
 
     def __init__(

@@ -168,13 +168,10 @@ def _tpu_feed_forward(hidden, kernel, bias, output_kernel, memory: int):
 
 
 def create_kernels(attention: str, platform: str, kind: str = "") -> Kernels:
-    """Return the kernels for the devices of a platform.
+    """Return the kernels for the devices of a platform: "cpu", "gpu" or "tpu".
 
-    Args:
-        attention: "plain", "fused" or "auto", which is fused where there is a kernel. "plain" also
-            excludes the TPU kernel of the feed-forward network.
-        platform: "cpu", "gpu" or "tpu".
-        kind: what JAX calls the devices.
+    `attention` is "plain", "fused" or "auto", which is fused where there is a kernel; "plain" also
+    excludes the TPU kernel of the feed-forward network. `kind` is what JAX calls the devices.
     """
     fused = {} if attention == "plain" else FUSED
     feed_forward = PLAIN_KERNELS.feed_forward

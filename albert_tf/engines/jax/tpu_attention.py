@@ -165,16 +165,10 @@ def _backward_kernel(
 
 
 def _call(kernel, direction: str, scalars, masked, tensors, results, rate: float, interpret: bool):
-    """Run a kernel for the heads of each sequence.
+    """Run a kernel for the heads of each sequence; `direction` is in its name.
 
-    Args:
-        kernel: as above.
-        direction: in its name.
-        scalars: int32, kept where a kernel reads single numbers.
-        masked: `[batch, 1, seq]`.
-        tensors: query and all else that it reads, `[batch, heads, rows, seq]`.
-        results: arrays like those that it returns.
-        rate, interpret: as of `short_attention`.
+    It reads `scalars` (int32, kept where single numbers are read), `masked` `[batch, 1, seq]` and
+    `tensors`, query and all else, `[batch, heads, rows, seq]`, and returns arrays like `results`.
     """
     batch, heads, _, length = tensors[0].shape
     together = math.gcd(heads, HEADS_TOGETHER)

@@ -101,16 +101,10 @@ def _backward_kernel(tokens, upstream, inner, kernel, output_kernel, *gradients)
 
 
 def _call(kernel, direction: str, tokens, weights, results, sums, interpret: bool):
-    """Run a kernel for all blocks of tokens, one after the other.
+    """Run a kernel for all blocks of tokens, one after the other; `direction` is in its name.
 
-    Args:
-        kernel: as above.
-        direction: in its name.
-        tokens: arrays with a row for each token, of which the kernel reads a block.
-        weights: arrays that it reads whole, the first one `[width, inner]`.
-        results: arrays like those that it writes block by block.
-        sums: arrays like those that it adds to.
-        interpret: as of `feed_forward`.
+    It reads blocks of `tokens`, with a row for each, and whole `weights`, the first `[width,
+    inner]`. It writes arrays like `results` block by block, and adds to arrays like `sums`.
     """
 
     def block(array):

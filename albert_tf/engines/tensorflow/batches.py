@@ -27,9 +27,7 @@ def dataset(
     replicas: int = 1,
     runs_python: bool = True,
 ) -> tf.data.Dataset:
-    """Return the batches of an input pipeline.
-
-    Starting at any step is as fast as starting at the first one.
+    """Return the batches of an input pipeline, from a step on, as quickly as from the first one.
 
     Args:
         stream: of TFRecord files, which are read by TensorFlow's operations, or any other whose
@@ -125,10 +123,8 @@ _DAMAGED_RECORD = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 class BatchIterator(Iterator):
     """Batches of a distributed dataset; training steps take them inside of their graph.
 
-    Attributes:
-        distributed: the iterator of the dataset.
-        index: of the files that are read; None for examples in memory.
-        element_spec: shapes and dtypes of the batches; by default those that the iterator names.
+    `index` is of the files that are read, None for examples in memory; `element_spec` has shapes
+    and dtypes of the batches, by default those that the iterator names.
     """
 
     def __init__(

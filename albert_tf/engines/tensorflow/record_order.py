@@ -31,40 +31,47 @@ def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) ->
         all files, int64.
     """
     assert stream.shuffle_buffer_size is not None
-    index, batch_size, rows = stream.index, stream.batch_size, shard.rows(stream.batch_size)
-    order = _Order(
-        index.examples,
-        batch_size,
-        window_size(batch_size, stream.shuffle_buffer_size),
-        derive_seeds(stream.seed, BLOCK_SEED),
-        derive_seeds(stream.seed, POSITION_SEED),
-        rows,
-    )
+    batch_size, rows = stream.batch_size, shard.rows(stream.batch_size)
+    size, examples = window_size(batch_size, stream.shuffle_buffer_size), stream.index.examples
+    block_seed = derive_seeds(stream.seed, BLOCK_SEED)
+    position_seed = derive_seeds(stream.seed, POSITION_SEED)
     first = first_step * batch_size
-    in_order = _Sequence.in_order(index)
+    in_order = _Sequence.in_order(stream.index)
+
+    def own(low, high):
+        """Return the positions in `rows` from `low` to `high`, none before `first`, ascending.
+
+        Also return where the record of each is among those from `low` to `high` of the sequence;
+        both are int64 `[positions]`.
+        """
+        positions = tf.range(low, high)
+        row = positions % batch_size
+        random = _right_shift(_derive_seeds(position_seed, positions), 9)
+        # The rank of a position is the number of those before it by (lane, random bits).
+        keys = row // lane_rows(batch_size) * 2**55 + tf.cast(random, tf.int64)
+        ranks = tf.argsort(tf.argsort(keys, stable=True), stable=True)
+        is_own = (row >= rows.start) & (row < rows.stop) & (positions >= first)
+        return positions[is_own], tf.cast(ranks, tf.int64)[is_own]
 
     def read_epoch(epoch):
-        begin, end = epoch * order.examples, (epoch + 1) * order.examples
-        sequence = in_order.shuffled(_derive_seeds(order.block_seed, epoch))
+        begin, end = epoch * examples, (epoch + 1) * examples
+        sequence = in_order.shuffled(_derive_seeds(block_seed, epoch))
 
         def read_window(window):
-            low = tf.maximum(window * order.window, begin)
-            high = tf.minimum((window + 1) * order.window, end)
-            positions, ranks = order.own(low, high, first)
+            low, high = tf.maximum(window * size, begin), tf.minimum((window + 1) * size, end)
+            positions, ranks = own(low, high)
             # Consecutive records, of which all or nearly all are its own.
             lowest, end_rank = _bounds(ranks)
             records = sequence.read(low - begin + lowest, low - begin + end_rank)
-            own = ranks - lowest
+            at = ranks - lowest
             return records.map(
-                lambda read, numbers: (positions, tf.gather(read, own), tf.gather(numbers, own))
+                lambda read, numbers: (positions, tf.gather(read, at), tf.gather(numbers, at))
             )
 
-        windows = tf.data.Dataset.range(
-            tf.maximum(begin, first) // order.window, -(-end // order.window)
-        )
+        windows = tf.data.Dataset.range(tf.maximum(begin, first) // size, -(-end // size))
         return windows.flat_map(read_window)
 
-    epochs = tf.data.Dataset.counter(first // order.examples)
+    epochs = tf.data.Dataset.counter(first // examples)
     records = epochs.flat_map(read_epoch).prefetch(1)
     records = records.rebatch(rows.stop - rows.start, drop_remainder=True)
     return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
@@ -94,43 +101,6 @@ def records_in_order(stream: RecordStream, shard: Shard) -> tf.data.Dataset:
 
     batches = tf.data.Dataset.range(-(-examples // batch_size))
     return batches.flat_map(read_batch)
-
-
-class _Order(NamedTuple):
-    """How the examples of a window are distributed over its positions.
-
-    Attributes:
-        examples: number of examples of an epoch.
-        batch_size: examples in a global batch.
-        window: positions in a window.
-        block_seed: uint64, seed of the order of blocks.
-        position_seed: uint64, seed of the order within windows.
-        rows: the rows of every batch to make.
-    """
-
-    examples: int
-    batch_size: int
-    window: int
-    block_seed: np.ndarray
-    position_seed: np.ndarray
-    rows: slice
-
-    def own(self, low: tf.Tensor, high: tf.Tensor, first: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the positions from `low` to `high`, none before `first`, that are in `rows`.
-
-        Returns:
-            The positions, ascending, and where the record of each is among the records from `low`
-            to `high` of the sequence; both int64 `[positions]`.
-        """
-        positions = tf.range(low, high)
-        row = positions % self.batch_size
-        lane = row // lane_rows(self.batch_size)
-        random = _right_shift(_derive_seeds(self.position_seed, positions), 9)
-        # The rank of a position is the number of those before it by (lane, random bits).
-        by_rank = tf.argsort(lane * 2**55 + tf.cast(random, tf.int64), stable=True)
-        ranks = tf.argsort(by_rank, stable=True)
-        is_own = (row >= self.rows.start) & (row < self.rows.stop) & (positions >= first)
-        return positions[is_own], tf.cast(ranks, tf.int64)[is_own]
 
 
 class _Sequence(NamedTuple):
