@@ -47,11 +47,10 @@ def write_files(
         ]
         for document in documents:
             statistics, texts, table = outputs[document.held_out]
-            text = document.text.encode("utf-8", "replace")
             row = f"{document.source}\t{document.name}\n".encode("utf-8", "replace")
-            counts = (1, document.sentences, document.words, len(text) + 1)
+            counts = (1, document.sentences, document.words, len(document.text) + 1)
             for _ in range(document.copies):
-                texts.write(b"\n" * bool(statistics["documents"]) + text)
+                texts.write(b"\n" * bool(statistics["documents"]) + document.text)
                 table.write(row)
                 for name, count in zip(_STATISTICS, counts, strict=True):
                     statistics[name] += count
@@ -93,7 +92,7 @@ def select(
     with tempfile.TemporaryFile(dir=folder) as signatures:
         for document in documents:
             hashes.append(document_hash(document.key, "kept", options.random_seed))
-            sizes.append((len(document.text.encode()) + 1) * document.copies)
+            sizes.append((len(document.text) + 1) * document.copies)
             signatures.write(bytes.fromhex(document.signature))
         signatures.flush()
         kept = np.ones(len(sizes), np.bool_)

@@ -8,6 +8,7 @@ be kept of them in order, so the bytes do not depend on the number of processes.
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import os
 import time
@@ -246,9 +247,11 @@ def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Itera
     for unit in range(units):
         record = work.require_record(_unit_name(unit))
         counts += Counts.from_dict(record["counts"])
+        texts = io.BytesIO(record.get("content", b""))
         for row in record["documents"]:
             if not options.unique_paragraphs:
-                yield OutputDocument(*row)
+                size, *fields = row
+                yield OutputDocument(texts.read(size), *fields)
                 continue
             name, source, key, paragraphs = row
             yield from make_output_documents(
@@ -290,16 +293,20 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
     found: list[tuple] = []
+    texts: list[bytes] = []
     for document in format.documents(unit, _job.reader_options, counts):
         if not _is_in_language(document, options):
             counts.left_out["documents in other languages"] += 1
             continue
-        paragraphs = split_paragraphs(document, options.language, format.has_sentences, counts)
+        paragraphs = split_paragraphs(document, options, format.has_sentences, counts)
         if options.unique_paragraphs:
             found.append((document.name, document.source, document.key, list(paragraphs)))
         else:
-            found += make_output_documents(document, paragraphs, source.weight, options)
-    return {"source": number, "counts": vars(counts), "documents": found}
+            for output in make_output_documents(document, paragraphs, source.weight, options):
+                found.append((len(output.text), *output[1:]))
+                texts.append(output.text)
+    content = b"".join(texts)
+    return {"source": number, "counts": vars(counts), "documents": found, "content": content}
 
 
 def _is_in_language(document: Document, options: ExtractionOptions) -> bool:

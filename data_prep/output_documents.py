@@ -23,10 +23,10 @@ class OutputDocument(NamedTuple):
     """A document as it is written, or a piece of a long one.
 
     Attributes:
+        text: its sentences, one per line, in UTF-8.
         name: name of the document; a piece of a long one has its number appended.
         key: identifies it in the corpus, likewise.
         source: source of the document.
-        text: its sentences, one per line.
         sentences: number of sentences.
         words: number of words; an ideograph counts as one.
         held_out: whether it is written to the evaluation output.
@@ -35,10 +35,10 @@ class OutputDocument(NamedTuple):
             `near_duplicates`).
     """
 
+    text: bytes
     name: str
     key: str
     source: str
-    text: str
     sentences: int
     words: int
     held_out: bool
@@ -50,7 +50,7 @@ class Paragraph(NamedTuple):
     """A paragraph in sentences.
 
     Attributes:
-        key: hash of its sentences, in hexadecimal digits.
+        key: hash of its sentences, in hexadecimal digits, if paragraphs must be unique.
         characters: length of its text.
         sentences: its sentences.
     """
@@ -61,25 +61,26 @@ class Paragraph(NamedTuple):
 
 
 def split_paragraphs(
-    document: Document, language: str, has_sentences: bool, counts: Counts
+    document: Document, options: ExtractionOptions, has_sentences: bool, counts: Counts
 ) -> Iterator[Paragraph]:
     """Yield the paragraphs of a document, split into sentences.
 
     Args:
         document: the document.
-        language: code of its language.
+        options: the options of the run.
         has_sentences: whether every paragraph already is a sentence.
         counts: sentences that are too long are counted in it.
     """
     for text in document.paragraphs:
-        found = [_one_line(text)] if has_sentences else split_sentences(text, language)
+        found = [_one_line(text)] if has_sentences else split_sentences(text, options.language)
         sentences = [sentence for sentence in found if len(sentence) <= MAX_SENTENCE_CHARACTERS]
         if dropped := len(found) - len(sentences):
             counts.left_out["sentences longer than a million characters"] += dropped
-        key = hashlib.blake2b(
-            "\n".join(sentences).encode("utf-8", "replace"), digest_size=KEY_BYTES
-        )
-        yield Paragraph(key.hexdigest(), len(text), list(filter(stripped, sentences)))
+        key = ""
+        if options.unique_paragraphs:
+            joined = "\n".join(sentences).encode("utf-8", "replace")
+            key = hashlib.blake2b(joined, digest_size=KEY_BYTES).hexdigest()
+        yield Paragraph(key, len(text), list(filter(stripped, sentences)))
 
 
 def _one_line(text: str) -> str:
@@ -131,10 +132,10 @@ def _output_document(
         return
     text = "\n".join(sentences) + "\n"
     yield OutputDocument(
+        text.encode("utf-8", "replace"),
         _tsv_field(document.name) + suffix,
         document.key + suffix,
         _tsv_field(document.source),
-        text,
         len(sentences),
         text.count(" ") + len(sentences) + _more_ideographs(text),
         held_out,

@@ -16,7 +16,7 @@ from data_prep.work_folder import fingerprint_of, tool_versions
 
 # Incremented whenever the same options and input give another corpus, or the files of unfinished
 # work change.
-_VERSION = 6
+_VERSION = 7
 # Packages that decide what is text and where a sentence ends.
 TOOLS = ("albert-tf", "sentencex", "langcodes", "mwparserfromhell", "pyarrow", "rensa", "py3langid")
 

@@ -1,8 +1,8 @@
 """The hidden folder of an unfinished run, locked by one process: finished work survives a kill.
 
-A piece of work, such as the runs of unit 12, is finished when it has a record: a small file of JSON
-with a checksum, written after everything else that belongs to the piece. Pieces without an intact
-record are made again.
+A piece of work, such as the runs of unit 12, is finished when it has a record: a file of a
+checksum, a line of JSON and possibly bytes, written after everything else that belongs to the
+piece. Pieces without an intact record are made again.
 
 A marker file, written first and removed last, contains the fingerprint of the run. A folder without
 a marker belongs to another program and is not touched, nor is a link.
@@ -172,10 +172,13 @@ class WorkFolder:
     def record(self, name: str) -> dict[str, Any] | None:
         """Return the record of a piece; None if it is not finished or its record is damaged."""
         try:
-            checksum, _, text = files.read_bytes(self.file(f"{name}.json")).partition(b" ")
+            checksum, _, sealed = files.read_bytes(self.file(f"{name}.json")).partition(b" ")
         except FileNotFoundError:
             return None
-        return json.loads(text) if hashlib.sha256(text).hexdigest().encode() == checksum else None
+        if hashlib.sha256(sealed).hexdigest().encode() != checksum:
+            return None
+        text, _, content = sealed.partition(b"\n")
+        return json.loads(text) | ({"content": content} if content else {})
 
     def require_record(self, name: str) -> dict[str, Any]:
         """Return the record of a piece that this run has finished.
@@ -192,10 +195,12 @@ class WorkFolder:
         return record
 
     def finish(self, name: str, record: dict[str, Any]) -> None:
-        """Mark a piece as finished; a record may also contain all of it."""
-        text = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        content = hashlib.sha256(text).hexdigest().encode() + b" " + text
-        files.write_bytes(self.file(f"{name}.json"), content, durable=False)
+        """Mark a piece as finished; a record may also contain all of it, in bytes as `content`."""
+        values = {key: value for key, value in record.items() if key != "content"}
+        text = json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        sealed = text + b"\n" + record.get("content", b"")
+        checksum = hashlib.sha256(sealed).hexdigest().encode()
+        files.write_bytes(self.file(f"{name}.json"), checksum + b" " + sealed, durable=False)
 
     def identity(self, name: str) -> dict[str, Any]:
         """Return what the record of a piece of one file contains, for `is_intact`."""

@@ -97,7 +97,7 @@ def test_a_large_document_is_left_out_alone(tmp_path):
             elif size <= 20:
                 break
         documents = [
-            OutputDocument("same", str(number), "s", "x" * (sizes[number] - 1), 1, 1, False, 1)
+            OutputDocument(b"x" * (sizes[number] - 1), "same", str(number), "s", 1, 1, False, 1)
             for number in draw.sample(range(len(sizes)), len(sizes))
         ]
         selection = select(documents, options, str(tmp_path))
@@ -145,12 +145,13 @@ def test_lines_that_cannot_be_seen_separate_documents_only(tmp_path, format, bla
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(wrapped) if wrapped else text, "utf-8")
     output = tmp_path / "out.txt"
-    extract_corpus.run(
-        ExtractionOptions(format=format, input_file=(str(path),), output_file=str(output))
-    )
+    options = ExtractionOptions(format=format, input_file=(str(path),), output_file=str(output))
+    extract_corpus.run(options)
     between = "\n\n" if format == "text" else "\n"
     assert output.read_text("utf-8") == f"One is here.{between}Two is there.\n"
-    found = split_paragraphs(Document("n", "s", [blank, "One."]), "en", format == "text", Counts())
+    found = split_paragraphs(
+        Document("n", "s", [blank, "One."]), options, format == "text", Counts()
+    )
     assert [paragraph.sentences for paragraph in found] == [[], ["One."]]
 
 
