@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -79,6 +80,12 @@ def heed_ctrl_c() -> None:
     """For `preexec_fn`: tests may run in a shell's background job, or after nohup."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def run_python(*words: Any, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in the repository's root, with more variables of the environment."""
+    command, environment = [sys.executable, *map(str, words)], {**os.environ, **variables}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 def slow(*values: Any) -> list:

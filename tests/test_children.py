@@ -13,7 +13,7 @@ import pytest
 
 from albert_tf.children import child, run_child, stoppable
 from albert_tf.errors import Stopped
-from tests.conftest import ROOT, heed_ctrl_c
+from tests.conftest import ROOT, heed_ctrl_c, run_python
 
 # Takes the place of training: works for a minute, in a process of its own as well, and saves when
 # it is stopped; a second signal would end it before. Started again, it is done.
@@ -115,7 +115,7 @@ def test_what_a_stopped_program_has_started_saves_and_ends_first(program, number
     assert log.read_text().splitlines()[-1].startswith("-c: stopped")
     assert (tmp_path / "saved").exists(), "it was not waited for, or ended by a second signal"
     assert "".join(map(state_of, pids)) == "ZZ"
-    again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    again = run_python(*words[1:])
     assert again.returncode == 0, again.stderr
     if program == DEMO:
         assert "\nfirst-runs\n" in log.read_text()

@@ -13,7 +13,7 @@ import pytest
 
 import albert_tf
 from albert_tf.environment import KEPT_MEMORY
-from tests.conftest import ROOT, heed_ctrl_c
+from tests.conftest import ROOT, heed_ctrl_c, run_python
 
 # Prints what one reads of the C library's settings, where it was started, and its arguments.
 SCRIPT = """
@@ -85,12 +85,8 @@ def test_paths_are_utf8_whatever_the_locale_says(tmp_path, option, variable):
     (folder / "in.txt").write_text("One sentence.\nAnother.\n")
     locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": variable}
     words = (f"--input_file={folder}/in.txt", "--format=text", f"--output_file={folder}/out.txt")
-    subprocess.run(
-        [sys.executable, *option, "-m", "data_prep.extract_corpus", *words],
-        env={**os.environ, **locale, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-    )
+    done = run_python(*option, "-m", "data_prep.extract_corpus", *words, **locale)
+    assert done.returncode == 0, done.stderr
     assert f"{folder}/in.txt" in (folder / "out.corpus.json").read_text("utf-8")
 
 
@@ -134,6 +130,5 @@ def test_the_version_is_that_of_the_project(monkeypatch):
     monkeypatch.setattr(importlib.metadata.Distribution, "discover", lambda **kwargs: iter(()))
     assert albert_tf.__version__ == version  # of a source tree that is not installed
     for words in (["-m", "data_prep.inspect"], ["-m", "albert_tf.analysis"], ["run_squad.py"]):
-        command = [sys.executable, *words, "--version"]
-        output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+        output = run_python(*words, "--version")
         assert output.stdout == f"{words[-1].split('.', words[0] == '-m')[-1]} {version}\n"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from albert_tf.logs import counted, logs_on_console
+from tests.conftest import run_python
 from tests.test_progress import Terminal
 
 _COMMAND = """
@@ -40,7 +39,7 @@ command(Options, run)()
 
 
 def test_a_command_prints_information_plainly_and_warnings_on_standard_error():
-    done = subprocess.run([sys.executable, "-c", _COMMAND], capture_output=True, text=True)
+    done = run_python("-c", _COMMAND)
     shown = "100 % of the work\nstep 10\na label that clears the screen: \\x1b[2J\n"
     assert (done.returncode, done.stdout) == (1, shown), done.stderr
     assert (

@@ -31,7 +31,7 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.train_vocabulary import VocabularyOptions
 from examples.demo.passages import PassageOptions
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +236,7 @@ def test_importing_the_package_and_the_programs_loads_no_tensorflow():
         "import data_prep.create_pretraining_data, albert_tf.config, albert_tf.tokenizers.base;"
         "loaded = {'tensorflow', 'keras'} & set(sys.modules); assert not loaded, loaded"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert run_python("-c", code).stderr == ""
 
 
 def test_every_public_name_is_there():
@@ -264,9 +264,7 @@ command(Options, run)()
 
 
 def test_a_command_prints_the_arguments_in_an_error_as_flags():
-    done = subprocess.run(
-        [sys.executable, "-c", _COMMAND, "--count=4"], capture_output=True, text=True
-    )
+    done = run_python("-c", _COMMAND, "--count=4")
     assert done.returncode == 1
     assert done.stderr.endswith("error: --count=4: too many for --from; see `elsewhere`\n")
 
@@ -309,7 +307,7 @@ def test_a_full_disk_is_one_line(arguments):
 def test_a_broken_connection_is_an_error():
     broken = "raise BrokenPipeError(32, 'Broken pipe')\n    InputError"
     command = _COMMAND.replace("raise InputError", broken)
-    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    done = run_python("-c", command)
     assert (done.returncode, done.stderr) == (1, "-c: error: Broken pipe\n")
 
 
@@ -341,12 +339,7 @@ _WITH_THIS_PACKAGE = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def run_help(flag: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", _HELP_COMMAND, flag],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"COLUMNS": "60"},
-    )
+    done = run_python("-c", _HELP_COMMAND, flag, COLUMNS="60")
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -418,12 +411,9 @@ Of the original:
 
 @pytest.mark.integration
 def test_help_of_a_large_program_is_short_and_its_full_help_complete():
-    texts = []
-    for flag in ("--help", "--helpfull"):
-        words = [sys.executable, "run_classifier.py", flag]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-        texts.append(done.stdout)
-    short, full = texts
+    short, full = (
+        run_python("run_classifier.py", flag).stdout for flag in ("--help", "--helpfull")
+    )
     assert short.count("\n") < 100
     headings = re.findall(r"^([A-Z]\w+):$", short, re.MULTILINE)
     assert headings == ["Required", "Data", "Model", "Training", "Evaluation", "Devices"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from absl import flags
 
@@ -17,7 +14,7 @@ from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from tests.conftest import ROOT
+from tests.conftest import run_python
 
 _TPU = "use_tpu tpu_name tpu_zone gcp_project master num_tpu_cores"
 _SQUAD = (
@@ -157,7 +154,7 @@ def test_commands_refuse_in_one_line_even_without_required_flags(words, message,
     path = tmp_path / "flags.cfg"
     path.write_text("--export_dir=x\n")
     arguments = words if len(words) > 1 else [*words, f"--flagfile={path}"]
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True)
+    done = run_python(*arguments)
     assert done.returncode == 1
     assert done.stderr.startswith(message)
     assert done.stderr.count("\n") == 1

@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import types
 
 import pytest
@@ -18,7 +16,7 @@ from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.run import _warn_of_steps
-from tests.conftest import ROOT
+from tests.conftest import run_python
 from tests.support.finetuning import options_of, write_files
 
 
@@ -109,14 +107,8 @@ def test_a_model_of_other_texts_or_another_target(tmp_path, recorded, message):
 
 @pytest.mark.integration
 def test_errors_of_files_are_one_line(tmp_path):
-    words = [sys.executable, "-m", "data_prep.extract_corpus", "--format=text"]
-    process = subprocess.run(
-        [*words, f"--input_file={ROOT}/README.md", "--output_file=/dev/full/a.txt"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-m", "data_prep.extract_corpus", "--format=text")
+    process = run_python(*words, "--input_file=README.md", "--output_file=/dev/full/a.txt")
     assert process.returncode == 1
     assert process.stderr.count("\n") == 1
     assert "Errno" not in process.stderr

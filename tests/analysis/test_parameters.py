@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import encoder_flops, pretraining_flops
 from albert_tf.modeling.heads import AlbertForPreTraining
-from tests.conftest import ROOT
+from tests.conftest import run_python
 from tests.support.models import CONFIGS
 
 # The first pattern in the path of a variable -> its part.
@@ -96,9 +94,7 @@ def test_counting_loads_no_framework(tmp_path):
     config = CONFIGS["shared feed-forward"]
     (tmp_path / "own" / "albert_config.json").write_text(config.to_json())
     flags = [f"--config=base_v2,{tmp_path}/own", f"--output_dir={tmp_path}/out"]
-    process = subprocess.run(
-        [sys.executable, "-c", COUNT, *flags], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    process = run_python("-c", COUNT, *flags)
     assert process.returncode == 0, process.stderr
     assert "11,683,584" in process.stdout
     models = json.loads((tmp_path / "out" / "parameters.json").read_text())["models"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 
 import albert_tf
-from tests.conftest import KERAS_ON_JAX, ROOT
+from tests.conftest import KERAS_ON_JAX, run_python
 from tests.support.backends import as_numpy
 from tests.support.tiny import CONFIG, LENGTH, batch
 
@@ -58,14 +54,7 @@ def test_models_are_loaded_in_a_fresh_process(tmp_path):
     for name, model in models.items():
         model.save(tmp_path / f"{name}.keras")
     np.savez(tmp_path / "features.npz", **FEATURES)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, **KERAS_ON_JAX},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_python("-c", LOAD, tmp_path, **KERAS_ON_JAX)
     assert done.returncode == 0, done.stderr
     for name, model in models.items():
         expected = as_numpy(keras.tree.flatten(model(FEATURES))[-1])

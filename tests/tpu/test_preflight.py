@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
-import subprocess
-import sys
 
 import pytest
 
@@ -15,7 +13,7 @@ from albert_tf.hardware.slices import GIB, known_slices, parse_slice
 from albert_tf.tpu import lowering, preflight
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.preflight_options import PreflightOptions
-from tests.conftest import ROOT
+from tests.conftest import run_python
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS
 
 MISSING = [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
@@ -116,9 +114,7 @@ def test_dropout_is_drawn_by_the_device_itself(compiler, options):
     # In a process of its own: TensorFlow and JAX each bring a runtime.
     printing = "import sys; from albert_tf.tpu.compiling import parse; "
     printing += "print(parse(open(sys.argv[1], 'rb').read()))"
-    process = subprocess.run(
-        [sys.executable, "-c", printing, path], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    process = run_python("-c", printing, path)
     # Of embeddings, attention's weights, attention's output and the feed-forward network's, in the
     # first micro-batch and in the loop over the others.
     assert process.stdout.count("rng_bit_generator") == 8

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import KERAS_ON_JAX, ROOT
+from tests.conftest import KERAS_ON_JAX, run_python
 
 
 @pytest.mark.skipif(
@@ -19,14 +16,9 @@ from tests.conftest import KERAS_ON_JAX, ROOT
 def test_they_compute_what_the_plain_ones_do_and_dropout_is_random():
     # In a process of its own, whose Keras uses JAX and compiles as users do: without optimizations,
     # XLA's tanh is off by 2e-7 near 1, where the gradient of the GELU is 3e-6 from that in float64.
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.engines.jax.compare_kernels"],
-        cwd=ROOT,
-        env={**os.environ, **KERAS_ON_JAX, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    variables = {**KERAS_ON_JAX, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
+    process = run_python("-m", "tests.engines.jax.compare_kernels", **variables)
+    assert process.returncode == 0, process.stderr
     measured = json.loads(process.stdout)
     for name, errors in measured["float32"].items():
         assert max(errors["engine"]) < 1e-6, name

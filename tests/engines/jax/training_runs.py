@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
-import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 
-from tests.conftest import KERAS_ON_JAX, ROOT
+from tests.conftest import KERAS_ON_JAX, run_python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +60,7 @@ def run(folder: pathlib.Path, *requests: Request) -> list[dict[str, np.ndarray]]
     """
     path = folder / "requests.json"
     path.write_text(json.dumps([dataclasses.asdict(request) for request in requests]))
-    completed = subprocess.run(
-        [sys.executable, "-m", "tests.engines.jax.training_runs", str(path)],
-        cwd=ROOT,
-        env={**os.environ, **KERAS_ON_JAX},
-        capture_output=True,
-        text=True,
-    )
+    completed = run_python("-m", "tests.engines.jax.training_runs", path, **KERAS_ON_JAX)
     assert completed.returncode == 0, completed.stderr[-5000:]
     return [dict(np.load(request.output)) for request in requests]
 

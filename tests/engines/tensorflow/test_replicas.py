@@ -7,12 +7,9 @@ under the strategy for TPUs.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import run_python
 
 MODULES = (
     "tests.engines.tensorflow.drifting",
@@ -34,7 +31,5 @@ for name in sys.argv[1:]:
 @pytest.mark.integration
 @pytest.mark.slow
 def test_on_parts_of_the_cpu():
-    process = subprocess.run(
-        [sys.executable, "-c", RUN, *MODULES], cwd=ROOT, capture_output=True, text=True
-    )
+    process = run_python("-c", RUN, *MODULES)
     assert process.returncode == 0, process.stderr

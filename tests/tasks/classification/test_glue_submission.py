@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 import zipfile
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification import glue_submission
 from albert_tf.tasks.classification.glue_submission import SubmissionOptions, gather
-from tests.conftest import ROOT
+from tests.conftest import run_python
 
 
 @pytest.fixture
@@ -39,12 +37,7 @@ def options(tmp_path):
 def test_as_a_command(tmp_path):
     write(tmp_path / "wnli", "WNLI.tsv", glue_submission.SUBMISSION_ROWS["WNLI.tsv"])
     words = ("-m", "albert_tf.tasks.classification.glue_submission", f"--output_dirs={tmp_path}/*")
-    done = subprocess.run(
-        [sys.executable, *words, f"--submission_file={tmp_path}/glue.zip", "--incomplete"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(*words, f"--submission_file={tmp_path}/glue.zip", "--incomplete")
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "glue.zip") as file:
         assert file.namelist() == ["WNLI.tsv"]
