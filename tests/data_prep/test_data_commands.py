@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
@@ -40,45 +39,3 @@ def test_no_module_loads_tensorflow():
         "sys.exit(bool({'tensorflow', 'keras', 'torch', 'transformers'} & set(sys.modules)))"
     )
     assert run("-c", code).returncode == 0
-
-
-@pytest.mark.integration
-def test_from_text_to_records(corpus, tmp_path):
-    text, prefix = tmp_path / "text.txt", tmp_path / "small"
-    steps = [
-        [
-            "data_prep.extract_corpus",
-            "--format=text",
-            f"--input_file={corpus}",
-            f"--output_file={text}",
-        ],
-        [
-            "data_prep.train_vocabulary",
-            f"--input_file={text}",
-            f"--output_prefix={prefix}",
-            "--vocab_size=400",
-        ],
-        [
-            "data_prep.create_pretraining_data",
-            f"--input_file={text}",
-            f"--output_file={tmp_path}/a.tfrecord,{tmp_path}/b.tfrecord",
-            f"--spm_model_file={prefix}.model",
-            f"--vocab_file={prefix}.vocab",
-            "--max_seq_length=32",
-            "--dupe_factor=1",
-        ],
-    ]
-    for step in steps:
-        done = run("-m", *step)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        assert done.stdout
-    manifest = json.loads((tmp_path / "a.manifest.json").read_text())
-    summary = json.loads((tmp_path / "text.corpus.json").read_text())
-    assert manifest["corpora"] == {"text.txt": summary}
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {
-        "text.txt", "text.sources.tsv", "text.corpus.json", "small.model", "small.vocab",
-        "tokenizer_config.json",
-        "a.tfrecord", "b.tfrecord", "a.index.json", "a.manifest.json",
-    }  # fmt: skip

@@ -19,7 +19,7 @@ from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.work_folder import move
 from tests.data_prep.corpora.test_wikipedia import dump, page
-from tests.support.texts import Killed
+from tests.support.texts import Killed, corpus_options
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def documents(path: str) -> list[str]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("unique", [False, True])
-def test_the_number_of_processes_changes_nothing(options, monkeypatch, unique):
-    options = dataclasses.replace(options, unique_paragraphs=unique)
+@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True}, {"near_duplicates": 0.5}])
+def test_the_number_of_processes_changes_nothing(options, monkeypatch, changes):
+    options = dataclasses.replace(options, **changes)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     # Large enough for units that other processes cut in the same way.
     monkeypatch.setattr(text, "_UNIT_BYTES", 4_000_000)
@@ -148,13 +148,7 @@ def test_of_equal_paragraphs_the_first_is_written(tmp_path, monkeypatch, format)
         elif format == "wikipedia":
             content = dump([page(name, content)]).decode()
         (tmp_path / f"{name}.{'jsonl' if format == 'table' else 'txt'}").write_text(content)
-    options = ExtractionOptions(
-        format=format,
-        input_file=(f"{tmp_path}/[abc].*",),
-        output_file=str(tmp_path / "out" / "o.txt"),
-        unique_paragraphs=True,
-        num_processes=1,
-    )
+    options = corpus_options(tmp_path, format, "[abc].*", unique_paragraphs=True)
     summary = extract(options)
     second = "Two. A b." if format == "text" else "Two.\nA b."  # a line is a sentence there
     assert documents(options.output_file) == [f"One.\n{second}", "Three.", "Two."]
@@ -174,11 +168,8 @@ def test_of_equal_paragraphs_the_first_is_written(tmp_path, monkeypatch, format)
 
 def test_an_ideograph_counts_as_a_word(tmp_path):
     (tmp_path / "in.txt").write_text("我们在使用 ab 模型。\nzwölf é\n", "utf-8")
-    output = str(tmp_path / "out.txt")
-    summary = extract(
-        ExtractionOptions(format="text", input_file=(str(tmp_path / "in.txt"),), output_file=output)
-    )
-    assert summary["outputs"][output]["words"] == 5 + 1 + 2 + 2
+    (output,) = extract(corpus_options(tmp_path, "text"))["outputs"].values()
+    assert output["words"] == 5 + 1 + 2 + 2
 
 
 def test_the_summary_describes_input_and_output(options, inputs, capsys):
@@ -279,32 +270,18 @@ def test_invalid_templates_are_reported_first(inputs, tmp_path, rows, source, me
     if rows:
         (tmp_path / "rows.txt").write_text(rows)
     file = {"text": "lines.txt", "wikipedia": "dump.xml.bz2"}[source]
-    options = ExtractionOptions(
-        format=source,
-        input_file=(str(inputs / file),),
-        templates=str(tmp_path / "rows.txt"),
-        output_file=str(tmp_path / "out" / "train.txt"),
-    )
     with pytest.raises(InputError, match=message):
-        extract_corpus.run(options)
-    assert not (tmp_path / "out").exists()
+        extract_corpus.run(
+            corpus_options(inputs, source, file, templates=str(tmp_path / "rows.txt"))
+        )
+    assert not (inputs / "out.txt").exists()
 
 
 def test_sentences_of_languages_without_spaces(tmp_path):
     (tmp_path / "zh.txt").write_text("我来到北京。天气很好！你好吗？\n\n他说了再见。", "utf-8")
-    (tmp_path / "ja.txt").write_text("今日は晴れです。とても暑い！元気ですか？", "utf-8")
-    for language, expected in {
-        "zh": ["我来到北京。", "天气很好！", "你好吗？", "他说了再见。"],
-        "ja": ["今日は晴れです。", "とても暑い！", "元気ですか？"],
-    }.items():
-        options = ExtractionOptions(
-            format="books",
-            input_file=(str(tmp_path / f"{language}.txt"),),
-            output_file=str(tmp_path / f"{language}-out.txt"),
-            language=language,
-        )
-        extract_corpus.run(options)
-        assert pathlib.Path(options.output_file).read_text("utf-8").split("\n")[:-1] == expected
+    extract_corpus.run(corpus_options(tmp_path, "books", "zh.txt", language="zh"))
+    expected = "我来到北京。\n天气很好！\n你好吗？\n他说了再见。\n"
+    assert (tmp_path / "out.txt").read_text("utf-8") == expected
 
 
 @pytest.mark.parametrize(
@@ -313,15 +290,7 @@ def test_sentences_of_languages_without_spaces(tmp_path):
 )
 def test_a_language_that_is_not_used_is_said_so(tmp_path, format, language, warnings):
     (tmp_path / "in.txt").write_text("Eins. Zwei.\nDrei.")
-    summary = extract(
-        ExtractionOptions(
-            format=format,
-            input_file=(str(tmp_path / "in.txt"),),
-            output_file=str(tmp_path / "out.txt"),
-            language=language,
-            num_processes=1,
-        )
-    )
+    summary = extract(corpus_options(tmp_path, format, language=language))
     assert len(summary["warnings"]) == warnings
     assert all(line.startswith("`language`=pt-BR: only recorded") for line in summary["warnings"])
 
@@ -330,13 +299,7 @@ def test_a_line_that_is_too_long_is_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(output_documents, "MAX_SENTENCE_CHARACTERS", 1000)
     (tmp_path / "in.txt").write_text("One sentence.\n" + "x" * 5000 + "\nAnother sentence.\n")
     for format in ("books", "text"):
-        extract_corpus.run(
-            ExtractionOptions(
-                format=format,
-                input_file=(str(tmp_path / "in.txt"),),
-                output_file=str(tmp_path / "out.txt"),
-            )
-        )
+        extract_corpus.run(corpus_options(tmp_path, format))
         assert (tmp_path / "out.txt").read_text().startswith("One sentence.\nAnother sentence.")
         assert "left out: 1 sentences longer than" in capsys.readouterr().out
 
@@ -345,11 +308,7 @@ def test_damaged_input_is_a_warning(inputs, tmp_path, caplog):
     content = (inputs / "dump.xml.bz2").read_bytes()
     xml = bz2.decompress(content)
     (inputs / "dump.xml").write_bytes(xml[: len(xml) // 2])
-    options = ExtractionOptions(
-        format="wikipedia",
-        input_file=(f"{inputs}/dump.xml",),
-        output_file=str(tmp_path / "out.txt"),
-    )
+    options = corpus_options(inputs, "wikipedia", "dump.xml")
     extract_corpus.run(options)
     line = f"{inputs}/dump.xml is cut off; the pages before its end are used"
     assert line in caplog.messages

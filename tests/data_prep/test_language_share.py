@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.languages import language_share
+from tests.support.texts import corpus_options
 
 TEXTS = {
     "en": "The river rises in the mountains and flows through several old towns before it reaches "
@@ -81,14 +82,8 @@ def options(tmp_path) -> ExtractionOptions:
     (tmp_path / "in.txt").write_text(
         "\n\n".join(f"{text}\n{text}" for text in TEXTS.values()), "utf-8"
     )
-    return ExtractionOptions(
-        format="text",
-        input_file=(str(tmp_path / "in.txt"),),
-        language="de",
-        language_share=0.8,
-        output_file=str(tmp_path / "out" / "train.txt"),
-        num_processes=1,
-    )
+    output = f"{tmp_path}/out/train.txt"
+    return corpus_options(tmp_path, "text", language="de", language_share=0.8, output_file=output)
 
 
 def test_documents_in_other_languages_are_counted(options):

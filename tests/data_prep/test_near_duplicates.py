@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import pathlib
 import random
 import re
 import string
@@ -16,6 +14,7 @@ from data_prep import parallel
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates, signature
+from tests.data_prep.test_extraction import documents
 
 THRESHOLD = 0.8
 
@@ -174,17 +173,6 @@ def options(tmp_path, monkeypatch) -> ExtractionOptions:
     )
 
 
-def contents(options: ExtractionOptions) -> dict[str, str]:
-    folder = pathlib.Path(options.output_file).parent
-    found = {path.name: path.read_text("utf-8") for path in folder.iterdir()}
-    counts = json.loads(found.pop("train.corpus.json"))["left_out"]
-    return found | {"left out": str(counts)}
-
-
-def documents(path: str) -> list[str]:
-    return pathlib.Path(path).read_text("utf-8").rstrip("\n").split("\n\n")
-
-
 def test_of_similar_documents_the_first_is_written(options, tmp_path):
     summary = extract(options)
     train, held_out = documents(options.output_file), documents(options.eval_output_file)
@@ -210,11 +198,3 @@ def test_a_sample_is_taken_of_what_is_left(options):
     assert sample["left_out"] == whole["left_out"]
     written = sum(output["bytes"] for output in sample["outputs"].values())
     assert 25_000 < written <= 30_000
-
-
-@pytest.mark.integration
-def test_the_number_of_processes_changes_nothing(options):
-    extract(options)
-    expected = contents(options)
-    extract(dataclasses.replace(options, num_processes=2))
-    assert contents(options) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import lzma
 import pathlib
@@ -26,26 +27,21 @@ from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples
 from tests.support import references
-from tests.support.texts import contents, create, tokenized
+from tests.support.texts import contents, create, tokenized, unmasked
 
 
-def unmasked(examples) -> np.ndarray:
-    ids = examples["input_ids"].copy()
-    rows, columns = np.nonzero(examples["masked_lm_weights"])
-    ids[rows, examples["masked_lm_positions"][rows, columns]] = examples["masked_lm_ids"][
-        rows, columns
+def texts_of(corpus, tokenizer) -> list[bytes]:
+    """Return the ids of the documents."""
+    documents = tokenized(corpus, tokenizer)
+    ends = documents.sentence_offsets[documents.document_offsets]
+    return [
+        documents.ids[begin:end].astype(">i4").tobytes() for begin, end in itertools.pairwise(ends)
     ]
-    return ids
 
 
 def test_examples_are_text_of_one_document_with_correct_labels(options, corpus, tokenizer):
     manifest, examples = create(options)
-    documents = tokenized(corpus, tokenizer)
-    ends = documents.sentence_offsets[documents.document_offsets]
-    texts = [
-        documents.ids[begin:end].astype(">i4").tobytes()
-        for begin, end in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    texts = texts_of(corpus, tokenizer)
     assert len(unmasked(examples)) == manifest["examples"] > 300
     for ids, mask, segments, label in zip(
         unmasked(examples),
@@ -185,12 +181,7 @@ def test_the_next_sentence_comes_from_another_document(options, corpus, tokenize
     for flags in ({"pair_objective": "nsp"}, {"random_next_sentence": True}):
         manifest, examples = create(dataclasses.replace(options, **flags))
         assert manifest["settings"]["pair_objective"] == "nsp"
-    documents = tokenized(corpus, tokenizer)
-    ends = documents.sentence_offsets[documents.document_offsets]
-    texts = [
-        documents.ids[begin:end].astype(">i4").tobytes()
-        for begin, end in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    texts = texts_of(corpus, tokenizer)
     labels = examples["next_sentence_labels"][:, 0]
     assert 0.4 < labels.mean() < 0.6
     chance = 0
@@ -452,30 +443,3 @@ def test_remote_files(options, tmp_path, monkeypatch):
     assert written == ["train.index.json", "train.manifest.json", *names]
     assert not list((tmp_path / "work").iterdir())
     assert create(remote)[0] == json.loads(json.dumps(manifest))  # found finished
-
-
-def test_chinese_text_with_a_wordpiece_vocabulary(shared, tmp_path):
-    options = PretrainingDataOptions(
-        input_file=(str(shared("data/chinese/news_zh_1.txt")),),
-        output_file=(str(tmp_path / "zh.tfrecord"),),
-        vocab_file=str(shared("data/chinese/vocab.txt")),
-        max_seq_length=128,
-        dupe_factor=3,
-    )
-    manifest, examples = create(options)
-    tokenizer = Tokenizer.load(options.vocab_file)
-    assert manifest["vocab_size"] == 21128
-    assert manifest["examples"] > 100
-    is_text = examples["input_mask"] == 1
-    tokens = unmasked(examples)[is_text]
-    pieces = np.array(tokenizer.convert_ids_to_tokens(tokens))
-    assert np.mean([len(piece) == 1 and "\u4e00" <= piece <= "\u9fff" for piece in pieces]) > 0.7
-    # A piece that continues a word is masked together with the rest of the word.
-    goes_on = np.array([piece.startswith("##") for piece in pieces])
-    assert (examples["token_boundary"][is_text] == ~goes_on).all()
-    predicted = np.zeros(is_text.shape, bool)
-    rows, columns = np.nonzero(examples["masked_lm_weights"])
-    predicted[rows, examples["masked_lm_positions"][rows, columns]] = True
-    predicted = predicted[is_text]
-    assert goes_on.any()
-    assert (predicted[1:] == predicted[:-1])[goes_on[1:]].all()

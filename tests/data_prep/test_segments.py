@@ -105,18 +105,6 @@ def test_the_pairs_of_a_document_do_not_depend_on_other_documents(lengths, seed)
     assert (np.concatenate([pairs.seeds for pairs in alone]) == whole.seeds).all()
 
 
-@given(lengths=LENGTHS)
-def test_chunks_end_where_the_original_ends_them(lengths):
-    """Sentences are collected up to the target length; segments are split between sentences."""
-    documents = numbered(lengths)
-    pairs = cut(documents, Pairing(1003, "sop", 0.0, "drop"), 0)
-    one_chunk_each = [d for d in lengths if len(d) > 1]
-    assert len(pairs.spans) == len(one_chunk_each)
-    for (a_begin, a_end, b_begin, b_end), document in zip(pairs.spans, one_chunk_each, strict=True):
-        assert a_end - a_begin + b_end - b_begin == sum(document)
-        assert max(a_begin, b_begin) in documents.sentence_offsets
-
-
 @given(lengths=LENGTHS, packing=st.sampled_from(["original", "fit"]))
 def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths, packing):
     documents, expected = numbered(lengths), []

@@ -31,21 +31,12 @@ from tests.conftest import random_inputs
 
 # White space of ASCII and beyond, alone and around text.
 LINES = st.lists(
-    st.sampled_from(
-        ["", " ", "one", "two words", "ünï — 中文", "\t"]
-        + [
-            "\u3000",
-            "\u00a0 \u2003",
-            "\ufeff\u200e",
-            "\x1c",
-            "\u0085\t",
-            "\u3000あ\u00a0",
-            "\u200b",
-            "\u2028x",
-        ]
-    ),
+    st.sampled_from([
+        "", " ", "one", "two words", "ünï — 中文", "\t", "\u3000", "\u00a0 \u2003", "\ufeff\u200e",
+        "\x1c", "\u0085\t", "\u3000あ\u00a0", "\u200b", "\u2028x",
+    ]),
     max_size=40,
-)
+)  # fmt: skip
 ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 
 import numpy as np
@@ -65,22 +64,6 @@ def test_the_file_is_that_of_tensorflow(tmp_path):
         for row in range(7):
             writer.write(by_tensorflow(batch(7), row))
     assert ours.read_bytes() == theirs.read_bytes()
-
-
-def test_written_examples_are_read(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    with open(path, "wb") as file:
-        for part in (slice(4), slice(4, 7)):
-            write_records(file, {name: array[part] for name, array in batch(7).items()})
-    read = read_examples(str(path), FEATURES)
-    assert (read["ids"] == batch(7)["ids"]).all()
-    assert (read["weights"] == batch(7)["weights"]).all()
-    assert read["ids"].dtype == np.int64
-    assert read["weights"].dtype == np.float32
-
-
-def test_an_empty_batch():
-    assert write_records(io.BytesIO(), batch(0)) == 0
 
 
 @pytest.fixture(params=references.NAMES)

@@ -32,10 +32,6 @@ def sentences_of(*paths, size: int = 0, seed: int = 1, num_processes: int = 1) -
 def test_pieces_are_laid_out_as_in_the_original(model_file):
     pieces = Tokenizer.load(str(model_file)).pieces
     assert pieces[:13] == FIRST_PIECES
-
-
-def test_a_vocabulary_has_pieces_of_its_own(model_file):
-    pieces = Tokenizer.load(str(model_file)).pieces
     assert len(pieces) == len(set(pieces)) == 1000
     listed = model_file.with_suffix(".vocab").read_text("utf-8").splitlines()
     assert [line.split("\t")[0] for line in listed] == pieces

@@ -15,8 +15,6 @@ from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import OneLabel
 from albert_tf.tasks.classification.task import ClassificationTask
-from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
-from albert_tf.tasks.multiple_choice.readers import DATASETS
 
 
 def test_what_training_notes_is_what_exports_read(tmp_path):
@@ -48,10 +46,3 @@ def test_without_a_note_there_are_defaults(tmp_path, kind):
     (tmp_path / "recorded.json").write_text("{")
     with pytest.raises(InputError, match=r"recorded\.json: not JSON"):
         read_settings(kind, str(tmp_path), "recorded.json", {})
-
-
-@pytest.mark.parametrize("task", DATASETS)
-def test_every_task_of_multiple_choice_can_be_exported(tmp_path, task):
-    (tmp_path / "multiple_choice.json").write_text(json.dumps({"task_name": task}))
-    settings = read_settings(MultipleChoiceSettings, str(tmp_path), "multiple_choice.json", {})
-    assert settings.task_name == task

@@ -227,20 +227,6 @@ def test_a_server_that_is_lost_is_not_invalid_input(monkeypatch):
             read("memory://a/b")
 
 
-def test_files_in_memory_are_found_and_read():
-    """Through any file system of fsspec, not all of which keep the scheme in names."""
-    memory = fsspec.filesystem("memory")
-    memory.pipe({"/corpus/a.txt": b"eins\r\nzwei\n", "/corpus/b.txt": b"\xef\xbb\xbfdrei"})
-    assert files.matches("memory://corpus/*.txt") == [f"memory://corpus/{c}.txt" for c in "ab"]
-    assert files.matches("memory://corpus/c.txt") == []
-    assert list(files.read_lines("memory://corpus/a.txt")) == ["eins", "zwei"]
-    assert list(files.read_lines("memory://corpus/b.txt")) == ["drei"]
-    assert files.is_folder("memory://corpus")
-    before = files.file_identity("memory://corpus/a.txt")
-    memory.pipe("/corpus/a.txt", b"eins\r\nZWEI\n")
-    assert files.file_identity("memory://corpus/a.txt") != before
-
-
 @random_inputs(300)
 @given(
     content=st.text(st.sampled_from("ab \r\n\x0b\x85\u2028\u00e9"), max_size=40),

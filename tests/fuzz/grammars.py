@@ -11,18 +11,8 @@ from hypothesis import strategies as st
 from tests.data_prep.corpora.test_wikipedia import dump, page
 
 _WORDS = (
-    "The cat sat.",
-    "l'eau",
-    "我们。",
-    "é",
-    "😀",
-    "3.14",
-    "e.g.",
-    "Mr. X",
-    "= a =",
-    "@-@",
-    "<unk>",
-)
+    "The cat sat.", "l'eau", "我们。", "é", "😀", "3.14", "e.g.", "Mr. X", "= a =", "@-@", "<unk>",
+)  # fmt: skip
 # The control characters that readers mark places with, ends of lines, and what is not seen.
 _CONTROLS = (*map(chr, range(32)), *"\x7f\x85\xa0\u1680\u2028\u2029\u200b\u2581\ufeff\ufffe\uffff")
 _HALVES = ("\ud83d", "\ude00", "\ud83d\ude00", "\ude00\ud83d", "\udcff")
@@ -48,47 +38,13 @@ def _nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     names = "ref|math|nowiki|sub|sup|div|p|b|li|table|td|gallery|pre|chem|br|ruby|section|poem|!--"
     wrappers = [f"<{name}>%s</{name}>" for name in names.split("|")]
     wrappers += [
-        "{{convert|%s|km}}",
-        "{{unknown %s}}",
-        "{{lang|de|%s}}",
-        "{{#if:%s|a|b}}",
-        "{{{%s|x}}}",
-    ]
-    wrappers += [
-        "{{formatnum:%s}}",
-        "{{nihongo|%s|%s}}",
-        "{{frac|%s}}",
-        "{{as of|%s|1}}",
-        "{{age|%s}}",
-    ]
-    wrappers += [
-        "[[%s]]",
-        "[[a|%s]]",
-        "[[File:a.jpg|thumb|%s]]",
-        "[http://x.org %s]",
-        "''%s''",
-        "-{%s}-",
-    ]
-    wrappers += [
-        "== %s ==",
-        "\n* %s\n",
-        "\n: %s\n",
-        "\n{|\n| %s\n|}\n",
-        "<!-- %s -->",
-        "\n %s\n",
-        "__%s__",
-    ]
-    wrappers += [
-        "{{%s",
-        "%s}}",
-        "[[%s",
-        "%s]]",
-        "<b>%s",
-        "%s</div>",
-        "{|\n|%s",
-        "<math>\\frac{%s}",
-        "(%s)",
-    ]
+        "{{convert|%s|km}}", "{{unknown %s}}", "{{lang|de|%s}}", "{{#if:%s|a|b}}", "{{{%s|x}}}",
+        "{{formatnum:%s}}", "{{nihongo|%s|%s}}", "{{frac|%s}}", "{{as of|%s|1}}", "{{age|%s}}",
+        "[[%s]]", "[[a|%s]]", "[[File:a.jpg|thumb|%s]]", "[http://x.org %s]", "''%s''", "-{%s}-",
+        "== %s ==", "\n* %s\n", "\n: %s\n", "\n{|\n| %s\n|}\n", "<!-- %s -->", "\n %s\n", "__%s__",
+        # Halves
+        "{{%s", "%s}}", "[[%s", "%s]]", "<b>%s", "%s</div>", "{|\n|%s", "<math>\\frac{%s}", "(%s)",
+    ]  # fmt: skip
     return st.builds(
         lambda wrapper, text: wrapper.replace("%s", text), st.sampled_from(wrappers), text
     )

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import pyarrow
 from pyarrow import parquet
-from safetensors.numpy import load_file, save_file
 
 from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
@@ -43,18 +42,16 @@ from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
+from albert_tf.task_kinds import TaskKind, task_kinds
 from albert_tf.tasks.classification.glue import GLUE
-from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.task import SavedTarget
-from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions, MultipleChoiceSettings
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import read_questions
 from albert_tf.tasks.question_answering.options import (
     QuestionAnsweringOptions,
-    QuestionAnsweringSettings,
 )
 from albert_tf.tasks.question_answering.readers import read_squad
-from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint
@@ -65,7 +62,9 @@ from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.rows import read_rows
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import Counts, ReaderOptions
+from tests.input.test_manifest import changed as manifest_of
 from tests.support import workbooks
+from tests.support.layouts import split_weights
 from tests.support.models import CONFIGS, random_model
 from tests.support.references import OWN_VOCABULARY
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
@@ -74,20 +73,8 @@ CONFIG = CONFIGS["shared"]
 _ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"} | {
     name: value for name, value in CONFIG.to_dict().items() if "group" not in name
 }
-MANIFEST = {
-    "settings": {
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": PREDICTIONS,
-        "masked_lm_prob": 0.15,
-        "ngram": 3,
-        "favor_shorter_ngram": True,
-        "do_permutation": False,
-        "do_whole_word_mask": True,
-        "masking": "dynamic",
-        "pair_objective": "sop",
-        "do_lower_case": True,
-    },
-    "vocabulary": {"special_ids": [2, 3], "mask_id": 4, "replacement_ids": [[5, 8], [9, VOCAB]]},
+_SIZES = {"max_seq_length": LENGTH, "max_predictions_per_seq": PREDICTIONS}
+_MANIFEST = manifest_of(**_SIZES, masking="dynamic", do_lower_case=True) | {
     "vocab_size": VOCAB,
     "files": {"a.tfrecord": 8},
     "corpora": {"a.txt": {"settings": {"language": "en"}, "sources": [{"format": "books"}]}},
@@ -169,14 +156,25 @@ def _table(name: str, content: Any) -> Kind:
     return _file(name, content, lambda path: list(read_table(path)))
 
 
-def _settings(form: type, options: type, name: str, content: Any) -> Kind:
+def _settings(kind: TaskKind, content: dict[str, Any]) -> Kind:
     """Return the kind of what training notes for exports and later runs."""
+    form, options = kind.load("export").settings_class, kind.load("options")
 
     def read(folder: str) -> None:
-        read_settings(form, folder, name, {})
+        read_settings(form, folder, kind.settings_file, {})
         with_trained_settings(options(output_dir=folder))
 
-    return _beside(name, content, read)
+    return _beside(kind.settings_file, content, read)
+
+
+# What a kind of task notes, besides the length.
+_SETTINGS = {
+    "target.json": {"kind": "regression", "spread": 0.5},
+    "question_answering.json": {"squad_head": "span", "doc_stride": 9},
+    "multiple_choice.json": {"task_name": "race", "max_qa_length": 9},
+    "tagging.json": {"unit": "text", "tags": "entities", "tag_column": 2},
+    "sentences.json": {"pooling": "mean"},
+}
 
 
 def _read_choices(split: str, **options: Any) -> Callable[[str], Any]:
@@ -213,13 +211,7 @@ def _make_huggingface(folder: pathlib.Path) -> None:
 
 def _make_parts(folder: pathlib.Path) -> None:
     _make_huggingface(folder)
-    tensors = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    names = sorted(tensors)
-    places = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(names)}
-    for part in set(places.values()):
-        save_file({n: tensors[n] for n in names if places[n] == part}, folder / part)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    split_weights(folder)
 
 
 def _make_keras(folder: pathlib.Path) -> None:
@@ -439,35 +431,15 @@ KINDS: dict[str, Kind] = {
     "evaluation_data.json": _beside(
         "evaluation_data.json", [{"name": "", "data": "dev.tsv", "examples": 9}]
     ),
-    "training_data.json": _beside("training_data.json", {"a.manifest.json": MANIFEST}),
-    "target.json": _settings(
-        ClassificationSettings,
-        ClassificationOptions,
-        "target.json",
-        {"kind": "regression", "spread": 0.5, "max_seq_length": 9},
-    ),
+    "training_data.json": _beside("training_data.json", {"a.manifest.json": _MANIFEST}),
+    **{
+        kind.settings_file: _settings(kind, _SETTINGS[kind.settings_file] | {"max_seq_length": 9})
+        for kind in task_kinds()
+    },
     "saved target": _file(
         "target.json",
         {"kind": "regression", "spread": 0.5, "max_seq_length": 9},
         lambda path: read_json(path, SavedTarget),
-    ),
-    "question_answering.json": _settings(
-        QuestionAnsweringSettings,
-        QuestionAnsweringOptions,
-        "question_answering.json",
-        {"squad_head": "span", "doc_stride": 9},
-    ),
-    "multiple_choice.json": _settings(
-        MultipleChoiceSettings,
-        MultipleChoiceOptions,
-        "multiple_choice.json",
-        {"task_name": "race", "max_qa_length": 9},
-    ),
-    "tagging.json": _settings(
-        TaggingSettings,
-        TaggingOptions,
-        "tagging.json",
-        {"unit": "text", "tags": "entities", "max_seq_length": 9, "tag_column": 2},
     ),
     "evaluations.jsonl": _file("evaluations.jsonl", EVALUATIONS, read_rows),
     "metrics.jsonl": Kind("metrics.jsonl", _writer("metrics.jsonl", EVALUATIONS), _read_log),
@@ -484,7 +456,7 @@ KINDS: dict[str, Kind] = {
         {"head": "span", "made_from": {"task": {}, "labels": ["a"]}},
         lambda folder: export_manifest.is_complete(folder, {"task": {}, "labels": ["a"]}),
     ),
-    "manifest.json": Kind("a.manifest.json", _writer("a.manifest.json", MANIFEST), _read_manifest),
+    "manifest.json": Kind("a.manifest.json", _writer("a.manifest.json", _MANIFEST), _read_manifest),
     "index.json": Kind(
         "a.index.json", _make_index, lambda folder: find_indexes([str(folder / "a.tfrecord")])
     ),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-import io
+import gzip
 import json
 import logging
 import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +20,7 @@ from albert_tf.hub import fetching
 from albert_tf.hub.names import local_weights, source_of
 from albert_tf.hub.published import Origin, find_archive
 from tests.conftest import ROOT
+from tests.hub.test_archives import member, tar
 from tests.support.servers import Archives, serving
 
 WEIGHTS = os.urandom(3_000_000)
@@ -28,13 +28,7 @@ ADDRESS = "storage.googleapis.com/albert_models/albert_base_v2.tar.gz"
 
 
 def archive(*files: tuple[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
-        for name, content in files:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
+    return gzip.compress(tar(*((member(name), content) for name, content in files)), 1)
 
 
 ARCHIVE = archive(("albert_base/albert_config.json", b"{}"), ("albert_base/model", WEIGHTS))

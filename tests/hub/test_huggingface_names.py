@@ -7,7 +7,6 @@ import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,30 +14,19 @@ from albert_tf.errors import InputError
 from albert_tf.hub.huggingface import commit_of, download, parse_name
 from albert_tf.hub.names import local_weights
 from tests.conftest import ROOT
-from tests.support.hub import COMMIT, Hub, serving
+from tests.support.hub import COMMIT, Hub
 
 WEIGHTS = os.urandom(22_000_000)  # the library writes 10 MB at a time
 
 
 @pytest.fixture
-def hub(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Yield a model in a Hub of its own, with an empty cache."""
-    from huggingface_hub import constants
-
-    folder = tmp_path / "served"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(WEIGHTS)
-    (folder / "pytorch_model.bin").write_bytes(b"a pickle")
-    # The library reads the environment when it is loaded.
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    with serving(folder, "models/org/name") as hub:
-        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("{")
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.endpoint}/{''.join(template[1:])}"
-        )
-        yield hub
+def hub(hub: Hub) -> Hub:
+    """Return a Hub with a model."""
+    (hub.folder / "config.json").write_text("{}")
+    (hub.folder / "model.safetensors").write_bytes(WEIGHTS)
+    (hub.folder / "pytorch_model.bin").write_bytes(b"a pickle")
+    hub.repository = "models/org/name"
+    return hub
 
 
 def fetch(name: str = "org/name") -> pathlib.Path:

@@ -27,8 +27,8 @@ from albert_tf.weights import Tensor, Weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
 from tests.interop.test_chinese_models import ALBERT_ZH, albert_zh_variables
-from tests.support import hub as huggingface_server
 from tests.support import layouts
+from tests.support.hub import COMMIT
 from tests.support.models import letters, random_model
 from tests.support.servers import serving
 
@@ -130,23 +130,6 @@ def test_an_archive_of_brightmart(tmp_path, monkeypatch):
     assert len(server.requests) == 1
 
 
-@pytest.fixture
-def hub(tmp_path, monkeypatch):
-    """Yield a Hugging Face Hub with an empty folder to fill."""
-    from huggingface_hub import constants
-
-    folder = tmp_path / "published"
-    folder.mkdir()
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    with huggingface_server.serving(folder, "models/albert/albert-base-v2") as hub:
-        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("{")
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.endpoint}/{''.join(template[1:])}"
-        )
-        yield hub
-
-
 # Keys of config.json besides the shape of the model.
 _ENGLISH = {
     "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0, "bos_token_id": 2,
@@ -188,14 +171,13 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
         ConvertOptions(input="albert/albert-base-v2", output=str(output), to_format="huggingface")
     )
     card = (output / "README.md").read_text()
-    commit = huggingface_server.COMMIT
-    assert f"weights are https://huggingface.co/albert/albert-base-v2, commit {commit}." in card
+    assert f"weights are https://huggingface.co/albert/albert-base-v2, commit {COMMIT}." in card
     snapshot = next((tmp_path / "cache").glob("**/snapshots/*"))
     assert not (snapshot / "rust_model.ot").exists()
-    assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
+    assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{COMMIT}"
     assert source_of(str(output)) is None
     options = ClassificationOptions(output_dir="out", init_checkpoint=str(snapshot))
-    assert f"--init_checkpoint=albert/albert-base-v2@{commit}" in command_line(options)
+    assert f"--init_checkpoint=albert/albert-base-v2@{COMMIT}" in command_line(options)
 
 
 PROGRAMS = {
@@ -232,7 +214,7 @@ def test_a_repository_with_a_pickle_only(hub):
     assert "from_pretrained('albert/albert-base-v2')" in str(error.value)
     (hub.folder / "pytorch_model.bin").rename(hub.folder / "tf_model.h5")
     with pytest.raises(InputError, match=r"has no model.safetensors, but .*tf_model\.h5"):
-        albert_tf.from_preset(f"albert/albert-base-v2@{huggingface_server.COMMIT}")
+        albert_tf.from_preset(f"albert/albert-base-v2@{COMMIT}")
 
 
 def shapes_of(size: str, vocab_size: int) -> dict[str, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from albert_tf.input.dynamic import EVALUATION, TRAINING, draw
 from albert_tf.input.masking import Masking, Masks
+from tests.support.texts import unmasked
 
 PAD, CLS, SEP, MASK, VOCAB, LENGTH = 0, 2, 3, 4, 60, 24
 MASKS = Masks(Masking(5), (CLS, SEP), MASK, np.arange(5, VOCAB, dtype=np.int32), True)
@@ -41,14 +42,6 @@ def pairs():
         [random.integers(5, VOCAB, random.integers(1, 11)).tolist() for _ in range(2)]
         for _ in range(500)
     ]
-
-
-def unmasked(batch: dict[str, np.ndarray]) -> np.ndarray:
-    ids = batch["input_ids"].copy()
-    rows, columns = np.nonzero(batch["masked_lm_weights"])
-    positions = batch["masked_lm_positions"][rows, columns]
-    ids[rows, positions] = batch["masked_lm_ids"][rows, columns]
-    return ids
 
 
 def test_half_of_the_pairs_are_swapped_and_everything_moves_along(pairs):

@@ -67,7 +67,9 @@ def test_an_evaluation_draws_other_masks_than_training(index):
         assert_same(stream.draw_masks(examples, positions), expected)
 
 
-def test_evaluation_reads_blocks_once_but_between_windows(index, monkeypatch):
+@pytest.fixture
+def read(monkeypatch) -> list[int]:
+    """Return the numbers of the blocks that are read, in their order."""
     read, read_block = [], record_reader.read_block
     wait_for_threads()  # which other tests have left
 
@@ -76,6 +78,10 @@ def test_evaluation_reads_blocks_once_but_between_windows(index, monkeypatch):
         return read_block(index, block)
 
     monkeypatch.setattr(record_reader, "read_block", counted)
+    return read
+
+
+def test_evaluation_reads_blocks_once_but_between_windows(index, read):
     batches = RecordStream(index, STATIC, 8).batches()
     for step in range(len(batches)):
         batches[step]
@@ -113,15 +119,7 @@ def test_threads_get_what_one_thread_gets(index, form, shuffle_buffer_size):
             assert_same(found, alone[step])
 
 
-def test_records_are_read_once_per_window_and_by_their_own_pipeline_only(index, monkeypatch):
-    read: list[int] = []
-    whole = record_reader.read_block
-
-    def counted(index, block):
-        read.append(block)
-        return whole(index, block)
-
-    monkeypatch.setattr(record_reader, "read_block", counted)
+def test_records_are_read_once_per_window_and_by_their_own_pipeline_only(index, read):
     batches = RecordStream(index, STATIC, 8, 3, shuffle_buffer_size=EXAMPLES // 2).batches()
     for step in range(5):
         batches[step]

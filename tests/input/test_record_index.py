@@ -37,6 +37,16 @@ def records(tmp_path, lengths):
     return path
 
 
+@pytest.fixture
+def found(monkeypatch) -> list[str]:
+    """Return the files that are read for want of an index."""
+    found, index = [], record_index.index_records
+    monkeypatch.setattr(
+        record_index, "index_records", lambda path: found.append(path) or index(path)
+    )
+    return found
+
+
 def test_blocks_are_found_in_pieces_of_any_size(records, lengths, monkeypatch):
     begins = np.cumsum([0, *(16 + length for length in lengths)])
     expected = {
@@ -71,15 +81,12 @@ def test_records_are_named_among_files_of_any_length(tmp_path, counts):
     assert list(map(index.name_of, range(index.examples))) == names
 
 
-def test_what_was_written_down_is_used_as_long_as_it_fits(records, monkeypatch):
+def test_what_was_written_down_is_used_as_long_as_it_fits(records, found):
     expected = find_indexes([str(records)])
     write_indexes([str(records)], expected)
     sidecar = index_file(str(records))
     assert sidecar == str(records.with_name("x.index.json"))
-    found = []
-    monkeypatch.setattr(
-        record_index, "index_records", lambda path: found.append(path) or expected[0]
-    )
+    found.clear()
     assert find_indexes([str(records)]) == expected
     assert not found
     with open(sidecar) as file:
@@ -104,17 +111,14 @@ def test_what_was_written_down_is_used_as_long_as_it_fits(records, monkeypatch):
     assert len(found) == 7
 
 
-def test_an_index_that_was_not_checked_is_not_believed(records, lengths, monkeypatch, caplog):
+def test_an_index_that_was_not_checked_is_not_believed(records, found, caplog):
     path = str(records)
     expected = find_indexes([path])
     write_indexes([path], expected)
     assert find_indexes([path], {}) == expected
     assert not caplog.records
     checked = {path: fingerprint(path, expected[0])}
-    found = []
-    monkeypatch.setattr(
-        record_index, "index_records", lambda path: found.append(path) or expected[0]
-    )
+    found.clear()
     assert find_indexes([path], checked) == expected
     assert not found
     # An index with other positions, another file of the same size, and a check of another file.

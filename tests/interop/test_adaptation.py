@@ -10,11 +10,11 @@ import pytest
 import tokenizers
 
 from albert_tf.errors import InputError
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.tokenizers import Tokenizer, extension
+from tests.interop.test_convert import run as convert
+from tests.interop.test_convert import values_at
 from tests.support import references
 from tests.support.models import CONFIGS, features, letters, random_model
 from tests.support.vocabularies import trained_sentencepiece
@@ -46,18 +46,12 @@ def write_model(folder, vocabulary: str):
 
 
 def run(source, target, to="huggingface", **flags):
-    convert(ConvertOptions(input=str(source), output=str(target), to_format=to, **flags))
-    return target
+    return convert(source, target, to, **flags)
 
 
 def written_list(folder, pieces) -> str:
     (folder / "pieces.txt").write_text("".join(f"{piece}\n" for piece in pieces), "utf-8")
     return str(folder / "pieces.txt")
-
-
-def values_at(path):
-    weights = open_weights(str(path))
-    return {name: weights.read(name) for name in weights.tensors}
 
 
 @pytest.fixture(scope="module", params=LISTED)

@@ -41,6 +41,7 @@ def values_at(path):
 def assert_same(one, other):
     assert set(one) == set(other)
     for name, value in one.items():
+        assert value.dtype == other[name].dtype, name
         assert value.tobytes() == other[name].tobytes(), name
 
 
@@ -272,37 +273,11 @@ def test_masked_language_models_without_sentence_order(tmp_path):
     assert_same(values_at(back), values)
 
 
-def test_the_original_graph_restores_it(tmp_path):
-    model = random_model("classifier", CONFIGS["shared"])
-    folder = run(keras_file(tmp_path / "start", model), tmp_path / "google", "google")
-    name = "bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/kernel"
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        variables = [
-            tf.compat.v1.get_variable(name, [24, 40]),
-            tf.compat.v1.get_variable("output_weights", [3, 24]),
-            tf.compat.v1.train.create_global_step(),
-        ]
-        saver = tf.compat.v1.train.Saver(variables)
-        saver.restore(session, tf.train.latest_checkpoint(str(folder)))
-        kernel, weights, step = session.run(variables)
-    expected = {weight.path: weight.numpy() for weight in model.weights}
-    np.testing.assert_array_equal(kernel, expected[name])
-    np.testing.assert_array_equal(weights, expected["classifier/output_weights"])
-    assert step == 0
-
-
-def test_labels_results_and_data_go_along(tmp_path):
+def test_labels_and_results_go_along(tmp_path):
     model = random_model("classifier", CONFIGS["shared"])
     source = run(keras_file(tmp_path / "start", model), tmp_path / "trained", "albert_tf")
     (source / "labels.json").write_text('["bad", "fair", "good"]')
     (source / "eval_results.txt").write_text("eval_accuracy = 0.75\nglobal_step = 5\n")
-    manifest = {
-        "documents": 12345,
-        "files": {},
-        "vocab_size": 3,
-        "settings": {"masking": "static", "max_seq_length": 4321, "max_predictions_per_seq": 1},
-    }
-    (source / "training_data.json").write_text(json.dumps({"news.manifest.json": manifest}))
     folder = run(source, tmp_path / "hf", "huggingface", license="apache-2.0")
     config = json.loads((folder / "config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
@@ -310,8 +285,6 @@ def test_labels_results_and_data_go_along(tmp_path):
     assert "license: apache-2.0" in card.split("---")[1]
     for known in (
         "eval_accuracy | 0.75",
-        "12,345",
-        "4321",
         "bad, fair, good",
         "hidden_size | 24",
         f"model.safetensors | {(folder / 'model.safetensors').stat().st_size:,} bytes",

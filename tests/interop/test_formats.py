@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 
 import ml_dtypes
@@ -27,6 +26,7 @@ from albert_tf.modeling.question_answering import (
     AlbertForQuestionAnswering,
 )
 from tests.interop.test_convert import keras_file
+from tests.support.layouts import split_weights
 from tests.support.models import CONFIGS, random_model
 
 CONFIG = CONFIGS["shared"]
@@ -172,14 +172,7 @@ def test_hugging_faces_weights_in_several_files(pretrained, tmp_path):
     paths, values = pretrained
     folder = tmp_path / "parts"
     shutil.copytree(paths["huggingface"], folder)
-    tensors = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    places = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(tensors)}
-    for file in set(places.values()):
-        part = {name: tensors[name] for name in tensors if places[name] == file}
-        save_file(part, folder / file)
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": places}))
+    split_weights(folder)
     weights = open_weights(str(folder))
     assert set(weights.tensors) == set(values)
     for name, value in values.items():

@@ -17,6 +17,7 @@ from albert_tf.interop.saved_model import read_object_checkpoint, read_saved_mod
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.support import tiny
+from tests.support.layouts import CONFIG_KEYS
 from tests.support.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
 
 pytestmark = pytest.mark.integration
@@ -133,17 +134,8 @@ def test_a_variable_that_has_no_counterpart_is_unknown(tmp_path):
 
 def _arguments(**changes) -> dict:
     return {
-        "vocab_size": CONFIG.vocab_size,
-        "embedding_width": CONFIG.embedding_size,
-        "hidden_size": CONFIG.hidden_size,
-        "num_layers": CONFIG.num_hidden_layers,
-        "num_attention_heads": CONFIG.num_attention_heads,
-        "max_sequence_length": CONFIG.max_position_embeddings,
-        "type_vocab_size": CONFIG.type_vocab_size,
-        "intermediate_size": CONFIG.intermediate_size,
+        **{key: getattr(CONFIG, name) for key, name in CONFIG_KEYS.items()},
         "activation": "Text>gelu",
-        "dropout_rate": 0.0,
-        "attention_dropout_rate": 0.0,
         "initializer": {"class_name": "TruncatedNormal", "config": {"stddev": 0.02}},
         **changes,
     }

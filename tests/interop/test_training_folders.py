@@ -20,8 +20,6 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.interop.adjacent_files import find_adjacent_files
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.file_names import FROZEN_FILE, SETTINGS_FILE, START_FILE, run_files
 from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -32,6 +30,7 @@ from albert_tf.training.records import ORDER_FILE
 from albert_tf.training.rows import METRICS_FILE
 from albert_tf.training.run import DTYPE_FILE
 from tests.conftest import KERAS_ON_JAX, ROOT
+from tests.interop.test_convert import assert_same, run
 from tests.support.tiny import CONFIG
 
 pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
@@ -70,11 +69,6 @@ def trained(tmp_path_factory):
     return folder
 
 
-def run(source, target, to, **flags):
-    convert(ConvertOptions(input=str(source), output=str(target), to_format=to, **flags))
-    return target
-
-
 @pytest.fixture(scope="module")
 def converted(trained, tmp_path_factory):
     """Return the same as a training folder of engine jax."""
@@ -87,13 +81,6 @@ def state_of(path) -> dict[str, np.ndarray]:
     tensors = {**weights.tensors, **weights.optimizer}
     assert len(tensors) == len(weights.tensors) + len(weights.optimizer)
     return {name: tensor.read() for name, tensor in tensors.items()}
-
-
-def assert_same(one, other):
-    assert set(one) == set(other)
-    for name, value in one.items():
-        assert value.dtype == other[name].dtype, name
-        assert value.tobytes() == other[name].tobytes(), name
 
 
 @pytest.mark.integration

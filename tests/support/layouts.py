@@ -9,6 +9,7 @@ import tarfile
 
 import numpy as np
 import tensorflow as tf
+from safetensors.numpy import load_file, save_file
 
 from albert_tf.config import AlbertConfig
 from tests.support.model_garden import ModelGardenAlbert, shapes
@@ -23,7 +24,7 @@ _UNUSED = {
 }
 
 # Model Garden's name of a variable -> ours, for values that are the same in both.
-_CONFIG_KEYS = {
+CONFIG_KEYS = {
     "vocab_size": "vocab_size",
     "embedding_width": "embedding_size",
     "hidden_size": "hidden_size",
@@ -59,6 +60,16 @@ def save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
         shape_and_slices=[""] * len(values),
         tensors=[tf.constant(value) for value in values.values()],
     )
+
+
+def split_weights(folder: pathlib.Path) -> None:
+    """Turn model.safetensors into two files and an index."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {name: f"part-{n % 2}.safetensors" for n, name in enumerate(sorted(tensors))}
+    for part in set(places.values()):
+        save_file({n: tensors[n] for n in tensors if places[n] == part}, folder / part)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
 
 
 def google_checkpoint(
@@ -103,7 +114,7 @@ def module_of_tensorflow_2(
     for name, shape in shapes(config, head=False).items():
         module._of[name].assign(values[MODEL_GARDEN_NAMES[name]].reshape(shape))
     tf.saved_model.save(module, str(folder))
-    arguments = {key: getattr(config, ours) for key, ours in _CONFIG_KEYS.items()}
+    arguments = {key: getattr(config, ours) for key, ours in CONFIG_KEYS.items()}
     notes = json.dumps({"config": {**arguments, "activation": "gelu"}})
     (folder / "keras_metadata.pb").write_bytes(b"\n\x12" + notes.encode())
     (folder / "assets" / "30k-clean.model").write_bytes(vocabulary.read_bytes())

@@ -12,6 +12,7 @@ import numpy as np
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import join_documents
+from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.segments import TokenizedDocuments
@@ -21,6 +22,12 @@ from data_prep.tfrecords import read_examples
 
 class Killed(BaseException):
     """Stands for a kill, inside the process of the test."""
+
+
+def corpus_options(folder, format: str, pattern: str = "in.txt", **more) -> ExtractionOptions:
+    """Return how files in a folder are made a corpus; by default out.txt next to them."""
+    more = {"output_file": f"{folder}/out.txt", "num_processes": 1} | more
+    return ExtractionOptions(format=format, input_file=(f"{folder}/{pattern}",), **more)
 
 
 def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
@@ -38,6 +45,15 @@ def create(options: PretrainingDataOptions):
         features = {name: f for name, f in features.items() if not name.startswith("masked_lm")}
     read = [read_examples(path, features) for path in options.output_files]
     return manifest, {name: np.concatenate([part[name] for part in read]) for name in features}
+
+
+def unmasked(examples: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the ids without masks."""
+    ids = examples["input_ids"].copy()
+    rows, columns = np.nonzero(examples["masked_lm_weights"])
+    positions = examples["masked_lm_positions"][rows, columns]
+    ids[rows, positions] = examples["masked_lm_ids"][rows, columns]
+    return ids
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:

@@ -163,9 +163,6 @@ def test_invalid_arguments_are_named(tokenizer, arguments, message):
 
 
 def test_half_of_a_surrogate_pair_is_named(tokenizer):
-    message = r"^`texts`\[1\]: contains \\ud83d, half of a surrogate pair$"
-    with pytest.raises(InputError, match=message):
-        tokenizer.encode_batch(["a", "the \ud83d cat"])
     with pytest.raises(InputError, match=r"^`text`: contains \\ud83d, half of a surrogate pair$"):
         tokenizer.tokenize("the \ud83d cat")
 

@@ -46,6 +46,10 @@ def folder(request, tmp_path_factory):
     return folder
 
 
+def form_of(folder) -> str:
+    return "NFKC" if (folder / "spiece.model").exists() else "NFC"
+
+
 def record(folder, **config) -> Tokenizer:
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return Tokenizer.load(str(folder))
@@ -105,8 +109,7 @@ COMPOSED = st.text(
 @given(text=COMPOSED)
 @example(text="là=\u0338là")  # a sign of ASCII that becomes another one
 def test_the_unicode_form_of_a_text_makes_no_difference(folder, text):
-    is_model = (folder / "spiece.model").exists()
-    form = "NFKC" if is_model else "NFC"
+    form = form_of(folder)
     tokenizer = record(folder, keep_accents=True, do_lower_case=True, unicode_form=form)
     ids = [tokenizer.encode(unicodedata.normalize(form, text)) for form in ("NFC", "NFD")]
     assert ids[0] == ids[1]
@@ -117,8 +120,7 @@ def test_the_unicode_form_of_a_text_makes_no_difference(folder, text):
 
 
 def test_no_letter_is_lost(folder):
-    is_model = (folder / "spiece.model").exists()
-    form = "NFKC" if is_model else "NFC"
+    form = form_of(folder)
     tokenizer = record(folder, keep_accents=True, do_lower_case=True, unicode_form=form)
     for line in LINES:
         assert tokenizer.unk_id not in tokenizer.encode(line)

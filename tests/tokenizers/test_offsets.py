@@ -109,18 +109,6 @@ def test_spans_of_the_normalized_text(text, do_lower_case, normalization):
     assert len(spans) == len(found)
 
 
-def test_examples(tokenizer):
-    text = " The  cafe\u0301 éa ﬁne, 1999, \t"
-    offsets = check(tokenizer, text).tolist()
-    shown = {text[start:end] for start, end in offsets}
-    assert "," in shown
-    assert offsets[-1] == [len(text.rstrip()) - 1, len(text.rstrip())]
-    if tokenizer.path.endswith("30k-clean.model"):
-        assert [text[start:end] for start, end in offsets] == [
-            "The", "cafe\u0301", "éa", "ﬁne", ",", "1999", ",",
-        ]  # fmt: skip
-
-
 @pytest.mark.parametrize("name", references.NAMES)
 def test_a_piece_stands_for_its_own_characters(name, shared):
     reference = references.tokenizer_reference(name, shared)

@@ -19,18 +19,8 @@ from tests.support.vocabularies import trained_sentencepiece
 
 SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
 WORDPIECES = [
-    "[PAD]",
-    "[UNK]",
-    *SYMBOLS,
-    *"abcdefσς.,'",
-    "##e",
-    "##b",
-    "ab",
-    "##cd",
-    "中",
-    "##σ",
-    "##ς",
-]
+    "[PAD]", "[UNK]", *SYMBOLS, *"abcdefσς.,'", "##e", "##b", "ab", "##cd", "中", "##σ", "##ς",
+]  # fmt: skip
 
 # What the rules about words speak of: punctuation and digits next to letters, accents, kinds of
 # white space, sigmas, characters that are dropped, expand or become spaces.

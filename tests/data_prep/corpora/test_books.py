@@ -6,7 +6,6 @@ import textwrap
 
 import pytest
 
-from albert_tf.errors import InputError
 from data_prep.corpora import books
 from tests.data_prep.corpora.reading import read
 
@@ -97,27 +96,3 @@ def test_the_frames_of_project_gutenberg_are_removed_and_counted(tmp_path, lines
     assert [document.name for document in found] == ["a.txt", "a.txt:2"][: len(expected)]
     left_out = sum(map(bool, lines)) - sum(len(document.paragraphs) for document in found)
     assert sum(counts.left_out.values()) == left_out
-
-
-def test_a_file_that_is_not_utf_8_is_reported(tmp_path):
-    (tmp_path / "latin.txt").write_bytes("Café\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"latin\.txt: line 1 is not UTF-8.*iconv"):
-        read("books", [str(tmp_path)])
-
-
-def test_a_folder_without_texts_is_reported(tmp_path):
-    with pytest.raises(InputError, match="`input_file`: no file matches"):
-        read("books", [str(tmp_path)])
-
-
-def test_real_books(shared):
-    folder = shared("data/books")
-    names = ["Woolf_Night_1919.txt", "Trollope_Phineas_1869.txt", "Doyle_Lost_1912.txt"]
-    for document in read("books", [str(folder / name) for name in names])[0]:
-        lengths = [len(paragraph) for paragraph in document.paragraphs]
-        assert max(lengths) < 15_000
-        assert 100 < sum(lengths) / len(lengths) < 1500
-        # Words were not run together where lines were joined.
-        assert not any(
-            "\ufeff" in paragraph or "  " in paragraph for paragraph in document.paragraphs
-        )

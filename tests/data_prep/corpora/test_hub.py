@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import subprocess
 import sys
 
@@ -72,37 +71,6 @@ def test_a_data_set_by_name(folder, tmp_path):
         for path in sorted(folder.iterdir())
     }
     assert sum(summary["inputs"].values()) == sum(path.stat().st_size for path in folder.iterdir())
-
-
-# Gives up early, and after the half minute of waiting of huggingface_hub, a moment here.
-IMPATIENT = (
-    "import runpy, time; from albert_tf.files import remote; remote.PATIENCE = 1.0;"
-    "sleep = time.sleep; time.sleep = lambda seconds: sleep(min(seconds, 0.1));"
-    "runpy.run_module('data_prep.extract_corpus', run_name='__main__')"
-)
-
-
-@pytest.mark.slow
-def test_finished_work_is_kept_when_the_server_is_lost(folder, tmp_path):
-    output = tmp_path / "corpus.txt"
-    with serving(folder.parent) as hub:
-
-        def lose(number: int) -> None:
-            if number >= 8:
-                raise ConnectionAbortedError
-
-        hub.on_request, hub.handle_error = lose, lambda *arguments: None
-        words = command("hf://datasets/org/name/de/*.parquet", output)
-        done = run([sys.executable, "-c", IMPATIENT, *words[3:]], hub)
-        assert done.returncode == 75
-        assert re.search(
-            r"hf://.*train-\d\.parquet: unavailable for .*; rerun the same command later",
-            done.stderr.splitlines()[-1],
-        )
-        hub.on_request = lambda number: None
-        done = run(words, hub)
-    assert done.returncode == 0
-    assert "resuming the unfinished run" in done.stdout
 
 
 @pytest.mark.parametrize(

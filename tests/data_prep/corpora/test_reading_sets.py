@@ -95,25 +95,3 @@ def test_missing_files_are_reported(tmp_path):
         InputError, match=r"`input_file`=.*: the folder contains no \.txt or \.json"
     ):
         read(tmp_path)
-
-
-def test_the_published_files(shared):
-    path = shared("data/squad/squad-v1.1-subset-1190q.json")
-    contexts = {
-        paragraph["context"]
-        for article in json.loads(path.read_text("utf-8"))["data"]
-        for paragraph in article["paragraphs"]
-    }
-    found = read(path)
-    assert len(found) == len(contexts)
-    assert len({document.name for document in found}) == len(found)
-    letters = sorted("".join("".join(d.paragraphs).split()) for d in found)
-    assert letters == sorted("".join(context.split()) for context in contexts)
-
-    folder = shared("data/race/dev")
-    found = read(folder)
-    articles = [json.loads(path.read_text("utf-8"))["article"] for path in folder.rglob("*.txt")]
-    assert len(found) == len(set(articles))
-    assert {document.source for document in found} == {"high", "middle"}
-    letters = sorted("".join("".join(d.paragraphs).split()) for d in found)
-    assert letters == sorted("".join(article.split()) for article in set(articles))

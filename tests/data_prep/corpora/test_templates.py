@@ -218,13 +218,6 @@ def test_no_arguments_stop_a_template(path):
         assert text_of(text, path.stem).count("word") == len(names)
 
 
-def test_the_twelve_largest_wikis_have_a_table():
-    languages = {path.stem for path in TABLES}
-    assert languages >= {
-        "en", "fr", "de", "ru", "es", "it", "ja", "zh", "pl", "pt", "nl", "ar",
-    }  # fmt: skip
-
-
 def test_unknown_templates_inside_text_are_counted_by_name():
     counts = Counts()
     wikitext = (
