@@ -248,15 +248,19 @@ def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Itera
         record = work.require_record(_unit_name(unit))
         counts += Counts.from_dict(record["counts"])
         texts = io.BytesIO(record.get("content", b""))
-        for row in record["documents"]:
+        for size, *fields in record["documents"]:
+            text = texts.read(size)
             if not options.unique_paragraphs:
-                size, *fields = row
-                yield OutputDocument(texts.read(size), *fields)
+                yield OutputDocument(text, *fields)
                 continue
-            name, source, key, paragraphs = row
+            name, source, key, keys, characters = fields
+            sentences = (
+                paragraph.split("\n") if paragraph else []
+                for paragraph in text.decode().split("\n\n")
+            )
             yield from make_output_documents(
                 Document(name, source, [], key),
-                filter(is_new, map(Paragraph._make, paragraphs)),
+                filter(is_new, map(Paragraph, keys, characters, sentences)),
                 job.sources[record["source"]].weight,
                 options,
             )
@@ -288,7 +292,10 @@ def _prepare(job: _Job) -> None:
 
 
 def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
-    """Return the record of a unit; its documents are in paragraphs if these must be unique."""
+    """Return the record of a unit, with the texts of its documents one after the other.
+
+    Paragraphs that must be unique are separated by blank lines.
+    """
     number, unit = task
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
@@ -299,12 +306,15 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
             counts.left_out["documents in other languages"] += 1
             continue
         paragraphs = split_paragraphs(document, options, format.has_sentences, counts)
-        if options.unique_paragraphs:
-            found.append((document.name, document.source, document.key, list(paragraphs)))
-        else:
+        if not options.unique_paragraphs:
             for output in make_output_documents(document, paragraphs, source.weight, options):
                 found.append((len(output.text), *output[1:]))
                 texts.append(output.text)
+        elif columns := list(zip(*paragraphs, strict=True)):
+            keys, characters, sentences = columns
+            texts.append("\n\n".join(map("\n".join, sentences)).encode())
+            names = document.name, document.source, document.key
+            found.append((len(texts[-1]), *names, keys, characters))
     content = b"".join(texts)
     return {"source": number, "counts": vars(counts), "documents": found, "content": content}
 
