@@ -45,7 +45,11 @@ class ExtractionOptions(WithPaths):
         path="any",
         needs=_WIKIPEDIA,
     )
-    keep_headings: bool = option(False, "wikipedia: keep headings as paragraphs.", needs=_WIKIPEDIA)
+    keep_headings: bool = option(
+        False,
+        "wikipedia, wikitext: keep headings as paragraphs.",
+        needs=("format", "wikipedia", "wikitext"),
+    )
     keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.", needs=_WIKIPEDIA)
     text_column: str = option("text", "table: the column with the text.", needs=_TABLE)
     title_column: str | None = option(

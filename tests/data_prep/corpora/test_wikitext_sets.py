@@ -10,6 +10,7 @@ from albert_tf.errors import InputError
 from data_prep.corpora import text
 from data_prep.corpora.base import ReaderOptions
 from data_prep.corpora.wikitext_sets import detokenized
+from data_prep.extraction_options import ExtractionOptions
 from tests.conftest import random_inputs
 from tests.data_prep.corpora.reading import read
 
@@ -52,6 +53,7 @@ def test_a_title_begins_a_document(tmp_path):
     ]
     assert counts.left_out == {"articles without text": 1}
     assert not counts.warnings
+    ExtractionOptions("out.txt", "wikitext", ("wiki.raw",), keep_headings=True).check()
     found, _ = read("wikitext", [str(tmp_path / "*")], ReaderOptions(keep_headings=True))
     assert found[0].paragraphs[2:4] == ["History", "Before 1900"]
     assert found[1].paragraphs == ["References"]
