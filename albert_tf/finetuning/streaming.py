@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import queue
+import select
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TextIO
 
@@ -56,9 +55,6 @@ def result_output(path: str) -> Iterator[IO[str]]:
         yield file
 
 
-_END = object()
-
-
 def available_batches(stream: TextIO, size: int, errors: str = "strict") -> Iterator[list[str]]:
     """Yield lines of a UTF-8 stream: as many as are available, at most `size`.
 
@@ -70,60 +66,38 @@ def available_batches(stream: TextIO, size: int, errors: str = "strict") -> Iter
     Raises:
         InputError: If `errors` is "strict" and there are such bytes; after the lines before them.
     """
-    lines: queue.Queue = queue.Queue(maxsize=16 * size)
-    descriptor = os.dup(stream.fileno())  # the caller may close its own while the thread reads
-
-    def read() -> None:
-        try:
-            for line in _lines(descriptor, errors):
-                lines.put(line)
-        except InputError as error:
-            lines.put(error)
-        os.close(descriptor)
-        lines.put(_END)
-
-    # Only another thread can wait for input while this one learns whether there is more.
-    threading.Thread(target=read, name="standard input", daemon=True).start()
     batch: list[str] = []
-    while True:
-        try:
-            line = lines.get(block=not batch)
-        except queue.Empty:
-            line = None
-        if isinstance(line, str):
-            batch.append(line)
-        if batch and (not isinstance(line, str) or len(batch) == size):
+    number = 0
+    for line in _lines(stream.fileno()):
+        if line is not None:
+            number += 1
+            try:
+                batch.append(line.decode("utf-8", errors))
+            except UnicodeDecodeError as error:
+                if batch:
+                    yield batch
+                raise InputError(
+                    f"`predict_file`=-: line {number} of standard input is not UTF-8 "
+                    f"({error.reason}, byte 0x{line[error.start]:02x})"
+                ) from None
+        if batch and (line is None or len(batch) == size):
             yield batch
             batch = []
-        if isinstance(line, InputError):
-            raise line
-        if line is _END:
-            return
 
 
-def _lines(descriptor: int, errors: str) -> Iterator[str]:
-    """Yield the lines of a file, each as soon as it arrives.
+def _lines(descriptor: int) -> Iterator[bytes | None]:
+    """Yield the lines of a file as they arrive, and None where the next one has yet to.
 
-    Python's own readers hold a lock while they wait, which makes a program that exits meanwhile
-    crash.
+    Python's own readers keep lines in a buffer, which `select` does not look into.
     """
-    rest, number, is_ended = b"", 0, False
+    rest, is_ended = b"", False
     while block := os.read(descriptor, 2**16):
         text = block[1:] if is_ended and block.startswith(b"\n") else block
         is_ended = block.endswith(b"\r")  # by it, whatever follows
         *whole, rest = (rest + text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")).split(b"\n")
-        for line in whole:
-            number += 1
-            yield _decode(line, number, errors)
+        yield from whole
+        if not select.select([descriptor], [], [], 0)[0]:
+            yield None
     if rest:
-        yield _decode(rest, number + 1, errors)
-
-
-def _decode(line: bytes, number: int, errors: str) -> str:
-    try:
-        return line.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"`predict_file`=-: line {number} of standard input is not UTF-8 ({error.reason}, byte "
-            f"0x{line[error.start]:02x})"
-        ) from None
+        yield rest
+    yield None

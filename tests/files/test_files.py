@@ -239,10 +239,25 @@ def test_lines_end_where_pythons_universal_newlines_end_them(tmp_path_factory, c
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression, "_LINES_BYTES", size)
         assert list(files.read_lines(str(path))) == expected
+    read = os.read
     for read_size in (1, 2, 65536):  # of standard input, whose blocks end anywhere
         with path.open("rb") as file, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streaming.os, "read", lambda descriptor, _, n=read_size: file.read(n))
-            assert list(streaming._lines(0, "strict")) == expected
+            patch.setattr(streaming.os, "read", lambda fd, _, n=read_size: read(fd, n))
+            batches = streaming.available_batches(file, 2)
+            assert [line for batch in batches for line in batch] == expected
+
+
+def test_a_batch_has_the_lines_that_have_arrived():
+    source, sink = os.pipe()
+    with open(source) as file:
+        batches = streaming.available_batches(file, 2)
+        os.write(sink, b"a\nb\nc\npar")
+        assert [next(batches), next(batches)] == [["a", "b"], ["c"]]
+        os.write(sink, b"t\nd\n\xff\n")
+        os.close(sink)
+        assert next(batches) == ["part", "d"]
+        with pytest.raises(InputError, match="line 6 of standard input is not UTF-8"):
+            next(batches)
 
 
 def test_names_that_are_not_utf_8_are_refused(tmp_path):
