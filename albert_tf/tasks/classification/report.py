@@ -13,7 +13,6 @@ from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import (
     MOST_ERRORS,
     Section,
-    Table,
     counted_errors,
     error_section,
     excerpt,
@@ -21,11 +20,9 @@ from albert_tf.report.sections import (
     table,
 )
 
-# Larger matrices are hard to read; the most confused pairs of labels are shown instead.
+# Larger matrices are hard to read; errors are listed by label and prediction, the largest groups.
 _MOST_LABELS = 15
-_MOST_PAIRS = 20
-# Errors are listed by label and prediction, the largest groups.
-_MOST_CELLS = 12
+_MOST_CELLS = 20
 _SHOWN_OF_CELL = 5
 
 
@@ -54,13 +51,11 @@ def class_sections(
     confused = np.zeros((len(labels), len(labels)), int)
     np.add.at(confused, (label_ids, predicted), 1)
     counts = confused.sum(axis=1), confused.sum(axis=0), np.diag(confused)
-    heading = "Confusion matrix: rows are labels, columns are predictions"
-    tables = [
-        matrix(("label", *labels), dict(zip(labels, confused, strict=True)), heading)
-        if len(labels) <= _MOST_LABELS
-        else _pairs(labels, confused),
-        by_label("label", "examples", zip(labels, *counts, strict=True), "By label"),
-    ]
+    tables = [by_label("label", "examples", zip(labels, *counts, strict=True), "By label")]
+    if len(labels) <= _MOST_LABELS:
+        heading = "Confusion matrix: rows are labels, columns are predictions"
+        shown = matrix(("label", *labels), dict(zip(labels, confused, strict=True)), heading)
+        tables.insert(0, shown)
     columns = {"text": "", "P(prediction)": ".1%", "P(label)": ".1%"}
     surest, label_probabilities = probabilities.max(axis=-1), probabilities[examples, label_ids]
     cells: dict[str, list[tuple]] = {}  # of the confusion matrix
@@ -173,12 +168,3 @@ def label_set_sections(
         Section("Labels", tables=[table_of_labels], intervals=intervals),
         error_section(columns, errors, len(texts)),
     ]
-
-
-def _pairs(labels: Sequence[str], confused: np.ndarray) -> Table:
-    wrong = confused - np.diag(np.diag(confused))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_PAIRS]
-    pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
-    rows = [(labels[a], labels[b], wrong[a, b]) for a, b in pairs if wrong[a, b]]
-    columns = {"label": "", "prediction": "", "examples": ","}
-    return table(columns, rows, "Most frequently confused labels")

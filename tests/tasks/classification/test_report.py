@@ -75,17 +75,15 @@ def test_confusions_and_results_by_label():
     assert shown == sorted(shown)
 
 
-def test_of_many_labels_the_pairs_that_are_confused_most_are_shown():
+def test_of_many_labels_the_errors_show_what_is_confused_most():
     ids, probabilities, lengths = example(500, 30)
     names = [f"l{n}" for n in range(30)]
-    labels = class_sections(["t"] * 500, names, ids, probabilities, lengths, {})[0]
+    sections = class_sections(["t"] * 500, names, ids, probabilities, lengths, {})
+    assert [table.title for table in sections[0].tables] == ["By label"]
     counts = metrics.confusion_matrix(ids, probabilities.argmax(axis=-1))
     np.fill_diagonal(counts, 0)
-    rows = labels.tables[0].rows
-    assert len(rows) == 20
-    assert [int(row[2]) for row in rows] == sorted(counts.ravel().tolist(), reverse=True)[:20]
-    for label, guess, count in rows:
-        assert counts[names.index(label), names.index(guess)] == int(count)
+    shown = [int(table.title.rpartition(": ")[2]) for table in sections[-1].tables if table.title]
+    assert shown == sorted(counts.ravel().tolist(), reverse=True)[:20]
 
 
 def test_labels_that_never_occur_divide_by_nothing():
