@@ -298,8 +298,8 @@ def test_a_language_that_is_not_used_is_said_so(tmp_path, format, language, warn
 def test_a_line_that_is_too_long_is_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(output_documents, "MAX_SENTENCE_CHARACTERS", 1000)
     (tmp_path / "in.txt").write_text("One sentence.\n" + "x" * 5000 + "\nAnother sentence.\n")
-    for format in ("books", "text"):
-        extract_corpus.run(corpus_options(tmp_path, format))
+    for format, unique in (("books", False), ("text", False), ("text", True)):
+        extract_corpus.run(corpus_options(tmp_path, format, unique_paragraphs=unique))
         assert (tmp_path / "out.txt").read_text().startswith("One sentence.\nAnother sentence.")
         assert "left out: 1 sentences longer than" in capsys.readouterr().out
 
