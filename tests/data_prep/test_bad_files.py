@@ -12,12 +12,13 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StorageUnavailable
 from data_prep import extraction, local_runner
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.train_vocabulary import VocabularyOptions, train_vocabulary
 from tests.data_prep.corpora.test_wikipedia import dump, page
+from tests.support.texts import corpus_options
 
 _SENTENCE = "This is a sentence that is good."
 
@@ -103,22 +104,21 @@ def test_records_and_vocabularies(options, corpus, tmp_path):
             make(dataclasses.replace(settings, **bad))
 
 
-def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [InputError, StorageUnavailable])
+def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch, error):
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(_SENTENCE)
     extract_unit, output = extraction._extract_unit, tmp_path / "out" / "out.txt"
 
     def fail(task):
         if "b.txt" in str(task):
-            raise InputError("b.txt: lost while the command ran")
+            raise error("b.txt: lost while the command ran")
         return extract_unit(task)
 
-    options = ExtractionOptions(
-        format="books", input_file=(f"{tmp_path}/?.txt",), output_file=str(output), num_processes=1
-    )
+    options = corpus_options(tmp_path, "books", "?.txt", output_file=str(output))
     with monkeypatch.context() as patch:
         patch.setattr(extraction, "_extract_unit", fail)
-        with pytest.raises(InputError, match="lost .*; finished work is kept"):
+        with pytest.raises(error, match="lost "):
             extraction.extract(options)
     assert [path.name for path in output.parent.iterdir()] == [".out.txt.work"]
     monkeypatch.setattr(

@@ -17,6 +17,7 @@ from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.train_vocabulary import VocabularyOptions
+from tests.support.texts import corpus_options
 
 
 @pytest.fixture
@@ -84,9 +85,7 @@ def runs_of(options, text, tmp_path):
             dataclasses.replace(options, input_file=(str(text),))
         ),
         ".train.txt.work": lambda: extract(
-            ExtractionOptions(
-                format="text", input_file=(str(text),), output_file=str(out / "train.txt")
-            )
+            corpus_options(text.parent, "text", text.name, output_file=str(out / "train.txt"))
         ),
     }
 

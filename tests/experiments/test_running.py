@@ -14,6 +14,7 @@ from experiments.scales import SCALES, Scale
 from experiments.workspace import Workspace
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, VOCAB_SIZE, call
+from tests.support.texts import Killed
 
 SCALE = Scale(
     name="tiny",
@@ -36,10 +37,6 @@ SCALE = Scale(
     minutes=1,
     timed_batch=(2, LENGTH),
 )
-
-
-class Killed(BaseException):
-    pass
 
 
 @pytest.mark.manual

@@ -15,23 +15,18 @@ from hypothesis import strategies as st
 
 from data_prep import extraction, local_runner, pretraining_data, runs
 from data_prep.extraction import extract
-from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.work_folder import WorkFolder
 from tests.conftest import random_inputs
 from tests.data_prep.conftest import corpus, model_file, options, small_pieces
 from tests.fuzz.damage import Damage, damages
-from tests.support.texts import contents
+from tests.support.texts import Killed, contents, corpus_options
 
 pytestmark = [pytest.mark.integration, pytest.mark.hypothesis]
 __all__ = ["corpus", "model_file", "options", "small_pieces"]  # fixtures
 
 # Files to damage, by their rank from 0 to 1 in the folder.
 several_damages = st.lists(st.tuples(st.floats(0, 1), damages), min_size=1, max_size=3)
-
-
-class Killed(BaseException):
-    """Stands for a kill, inside the process of the test."""
 
 
 def kill(*arguments):
@@ -118,15 +113,13 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
     )
     monkeypatch.setattr("data_prep.corpora.text._UNIT_BYTES", 1500)
     out, saved = tmp_path / "out", tmp_path / "saved"
-    options = ExtractionOptions(
-        format="text",
-        input_file=(str(text),),
+    options = corpus_options(
+        tmp_path,
+        "text",
         output_file=str(out / "train.txt"),
         eval_output_file=str(out / "eval.txt"),
         eval_fraction=0.3,
         near_duplicates=near_duplicates,
-        unique_paragraphs=killed_in == "save",
-        num_processes=1,
     )
 
     def result() -> dict[str, bytes]:

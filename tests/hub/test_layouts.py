@@ -27,7 +27,7 @@ from albert_tf.weights import Tensor, Weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
 from tests.interop.test_chinese_models import ALBERT_ZH, albert_zh_variables
-from tests.support import layouts
+from tests.support import layouts, tiny
 from tests.support.hub import COMMIT
 from tests.support.models import letters, random_model
 from tests.support.servers import serving
@@ -36,17 +36,9 @@ VOCABULARY = GOLDEN / "own_text" / "vocabulary.model"
 
 
 def config_for(vocab_size: int) -> AlbertConfig:
-    return AlbertConfig(
-        vocab_size=vocab_size,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    sizes = {"vocab_size": vocab_size, "max_position_embeddings": 32}
+    return dataclasses.replace(tiny.CONFIG, **sizes, **dropout)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.input.example_parser import ExampleParser, WrongLengthError, feature_lengths
 from albert_tf.input.features import Feature
-from data_prep.tfrecords import serialize
 from tests.conftest import random_inputs
 
 FEATURES = {
@@ -171,19 +170,3 @@ def test_limits_hold_for_the_last_list_of_a_feature():
         with pytest.raises(InputError) as error:
             parse([field(1, good), record], lambda row: str(row + 6))
         assert str(error.value) == problem
-
-
-def test_what_data_preparation_writes_is_parsed():
-    draw = np.random.default_rng(0)
-    batch = {
-        name: draw.integers(0, 2**31, (9, *feature.shape)).astype(feature.dtype)
-        for name, feature in FEATURES.items()
-    }
-    found = ExampleParser(FEATURES, np.int64)(list(serialize(batch)), str)
-    for name, value in batch.items():
-        np.testing.assert_array_equal(found[name], value)
-        assert found[name].dtype == value.dtype
-    none = ExampleParser(FEATURES)([], str)
-    assert {name: value.shape for name, value in none.items()} == {
-        name: (0, *feature.shape) for name, feature in FEATURES.items()
-    }

@@ -91,13 +91,10 @@ def test_evaluation_reads_blocks_once_but_between_windows(index, read):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("batch_size", "form"),
-    [(60, AS_WRITTEN), (60, MASKED_HERE)],
-)
-def test_evaluation_batches_are_those_of_tensorflow(index, batch_size, form):
+@FORMS
+def test_evaluation_batches_are_those_of_tensorflow(index, form):
     features, masks = form
-    stream = RecordStream(index, features, batch_size, 3, masks)
+    stream = RecordStream(index, features, 60, 3, masks)
     for shard, replicas in PIPELINES:
         batches = stream.batches(shard)
         assert_tensorflow_has(stream, shard, replicas, 0, len(batches))

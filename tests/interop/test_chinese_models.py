@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from safetensors.numpy import save_file
 
 from albert_tf.config import AlbertConfig
@@ -18,30 +17,24 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
+from tests.support import layouts
 from tests.support.models import features, letters
 
 # albert_config_tiny.json of albert_zh, with smaller numbers.
 ALBERT_ZH = {
-    "attention_probs_dropout_prob": 0.0,
-    "directionality": "bidi",
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.0,
-    "hidden_size": 24,
-    "embedding_size": 8,
-    "initializer_range": 0.02,
-    "intermediate_size": 40,
-    "max_position_embeddings": 20,
-    "num_attention_heads": 3,
-    "num_hidden_layers": 4,
-    "pooler_fc_size": 768,
-    "pooler_num_attention_heads": 12,
-    "pooler_num_fc_layers": 3,
-    "pooler_size_per_head": 128,
-    "pooler_type": "first_token_transform",
-    "type_vocab_size": 2,
-    "vocab_size": 70,
+    "attention_probs_dropout_prob": 0.0, "directionality": "bidi", "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0, "hidden_size": 24, "embedding_size": 8, "initializer_range": 0.02,
+    "intermediate_size": 40, "max_position_embeddings": 20, "num_attention_heads": 3,
+    "num_hidden_layers": 4, "pooler_fc_size": 768, "pooler_num_attention_heads": 12,
+    "pooler_num_fc_layers": 3, "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform", "type_vocab_size": 2, "vocab_size": 70,
     "ln_type": "postln",
-}
+}  # fmt: skip
+
+
+# Without the names that a config of the original lacks.
+_BERTS = ("directionality", "pooler_", "ln_type")
+PLAIN = {name: value for name, value in ALBERT_ZH.items() if not name.startswith(_BERTS)}
 
 
 def albert_zh_variables(vocabulary=70, e=8, h=24, i=40, positions=20):
@@ -123,12 +116,7 @@ def albert_zh_outputs(v, inputs, layers=4, heads=3):
 
 
 def write_checkpoint(prefix, values):
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=[tf.constant(value, tf.float32) for value in values.values()],
-    )
+    layouts.save(prefix, {name: value.astype("f4") for name, value in values.items()})
 
 
 @pytest.fixture(scope="module")
@@ -203,42 +191,20 @@ def test_other_networks_are_refused(albert_zh, tmp_path):
     with pytest.raises(InputError, match=r"word_embeddings_2 \[24, 8\] are not two factors"):
         open_weights(str(tmp_path / "factors.ckpt"))
     # A config of the original's form has no word for the product.
-    plain = AlbertConfig(**{k: v for k, v in ALBERT_ZH.items() if k[:6] not in _BERTS})
+    plain = AlbertConfig(**PLAIN)
     with pytest.raises(InputError, match=r"word_embeddings x word_embeddings_2 \[70, 24\]\), but"):
         load_weights(AlbertForPreTraining(plain), str(folder))
 
 
-_BERTS = ("direct", "pooler", "ln_typ")
-
 # config.json of a Chinese model on Hugging Face that transformers 2.2 wrote, with smaller numbers.
 HUGGING_FACE = {
-    "architectures": ["AlbertForMaskedLM"],
-    "attention_probs_dropout_prob": 0.0,
-    "bos_token_id": 2,
-    "classifier_dropout_prob": 0.1,
-    "down_scale_factor": 1,
-    "embedding_size": 8,
-    "eos_token_id": 3,
-    "gap_size": 0,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.0,
-    "hidden_size": 24,
-    "initializer_range": 0.02,
-    "inner_group_num": 1,
-    "intermediate_size": 40,
-    "layer_norm_eps": 1e-12,
-    "max_position_embeddings": 20,
-    "model_type": "albert",
-    "net_structure_type": 0,
-    "num_attention_heads": 3,
-    "num_hidden_groups": 1,
-    "num_hidden_layers": 4,
-    "num_memory_blocks": 0,
-    "pad_token_id": 0,
+    **PLAIN,
+    "architectures": ["AlbertForMaskedLM"], "bos_token_id": 2, "classifier_dropout_prob": 0.1,
+    "down_scale_factor": 1, "eos_token_id": 3, "gap_size": 0, "inner_group_num": 1,
+    "layer_norm_eps": 1e-12, "model_type": "albert", "net_structure_type": 0,
+    "num_hidden_groups": 1, "num_memory_blocks": 0, "pad_token_id": 0,
     "tokenizer_class": "BertTokenizer",
-    "type_vocab_size": 2,
-    "vocab_size": 70,
-}
+}  # fmt: skip
 
 
 def their_model(name, changes=None):

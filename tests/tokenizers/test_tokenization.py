@@ -18,6 +18,8 @@ from albert_tf.tokenizers.words import starts_word
 from tests.support import references
 from tests.support.vocabularies import trained_sentencepiece
 
+SPECIALS = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+
 
 @pytest.fixture(scope="module", params=references.NAMES)
 def reference(request, shared) -> references.TokenizerReference:
@@ -143,20 +145,28 @@ def test_a_batch_is_what_its_texts_are(tokenizer, texts):
         assert not any(len(p) > 1 and p[-1] == "," and p[-2].isdigit() for p in pieces)
 
 
-def test_unusable_vocabularies_are_named(tmp_path):
-    for name, content, message in [
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
         ("none.model", None, "no such vocabulary file"),
         ("empty.model", b"", "not a SentencePiece model"),
         ("text.model", b"the cat sat on the mat\n" * 50, "not a SentencePiece model"),
         ("vocab.json", b"{}", "must end in .model"),
-    ]:
-        path = tmp_path / name
-        if content is not None:
-            path.write_bytes(content)
-        with pytest.raises(InputError, match=message) as error:
-            Tokenizer.load(str(path))
-        assert str(path) in str(error.value)
-        assert "\n" not in str(error.value)
+        ("none.txt", None, "no such vocabulary file"),
+        ("empty.txt", b"", r"lacks \[PAD\], .*, \[MASK\]; .*--model_type=wordpiece"),
+        ("four.txt", SPECIALS[:-8], r"lacks \[MASK\];"),
+        ("twice.txt", SPECIALS + b"the\na\nthe", "line 8 repeats line 6, 'the"),
+        ("latin.txt", b"caf\xe9", "line 1 is not UTF-8"),
+    ],
+)
+def test_unusable_vocabularies_are_named(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        Tokenizer.load(str(path))
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)
 
 
 def test_a_vocabulary_without_control_symbols_is_refused(tmp_path):

@@ -95,21 +95,26 @@ def test_rounding_decides_between_equal_segmentations(english):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "are_independent"),
     [
-        {"split_by_whitespace": False},
-        {"treat_whitespace_as_suffix": True},
-        {"add_dummy_prefix": False},
-        {"remove_extra_whitespaces": False},
-        {"user_defined_symbols": ["the▁cat"]},
-        {"model_type": "bpe"},
+        ({"split_by_whitespace": False}, False),
+        ({"treat_whitespace_as_suffix": True}, False),
+        ({"add_dummy_prefix": False}, False),
+        ({"remove_extra_whitespaces": False}, False),
+        ({"user_defined_symbols": ["the▁cat"]}, False),
+        ({"model_type": "bpe"}, False),
+        ({}, True),
+        ({"normalization_rule_name": "identity"}, True),
+        ({"byte_fallback": True}, True),
+        ({"user_defined_symbols": ["t,i"]}, True),
     ],
 )
-def test_models_in_which_words_depend_on_each_other(options, tmp_path):
+def test_models_in_which_words_depend_on_each_other_or_not(options, are_independent, tmp_path):
     (tmp_path / "a.model").write_bytes(train(**options))
     tokenizer = Tokenizer.load(str(tmp_path / "a.model"))
-    assert tokenizer._table is None
-    check(tokenizer, ["the cat  sat on the mat, it sat", " a dog , ran", "on the mat it sat\u00a8"])
+    assert (tokenizer._table is not None) == are_independent
+    texts = ["the cat  sat on the mat,it sat", " a dog , ran", "on the mat it sat\u00a8"]
+    check(tokenizer, [*texts, "~~ ~ @ ~@", "on\u00a8it ☃ ☃", "on▁ it ▁"])
 
 
 def test_words_around_an_unknown_space(tmp_path):
@@ -120,31 +125,6 @@ def test_words_around_an_unknown_space(tmp_path):
             piece.type = piece.UNUSED
     (tmp_path / "a.model").write_bytes(model.SerializeToString())
     check(Tokenizer.load(str(tmp_path / "a.model")), ["☃ ☃ @ b"])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"normalization_rule_name": "identity"},
-        {"byte_fallback": True},
-        {"user_defined_symbols": ["t,i"]},
-    ],
-)
-def test_models_in_which_words_are_independent(options, tmp_path):
-    (tmp_path / "a.model").write_bytes(train(**options))
-    tokenizer = Tokenizer.load(str(tmp_path / "a.model"))
-    assert tokenizer._table
-    check(
-        tokenizer,
-        [
-            "the cat  sat on the mat,it sat",
-            " a dog, ran",
-            "~~ ~ @ ~@",
-            "on\u00a8it ☃ ☃",
-            "on▁ it ▁",
-        ],
-    )
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer, wordpiece
 from albert_tf.tokenizers.normalization import Normalization
 from tests.conftest import random_inputs
@@ -150,26 +149,6 @@ def test_word_starts_and_special_symbols(path, tokenizer):
     assert tokenizer.convert_ids_to_tokens(ids)[:3] == (
         ["[", "mask", "]"] if tokenizer.do_lower_case else ["[", "[UNK]", "]"]
     )
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no such vocabulary file"),
-        ("", r"lacks \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]; .*--model_type=wordpiece"),
-        ("\n".join(SPECIALS[:4]), r"lacks \[MASK\];"),
-        ("\n".join([*SPECIALS, "the", "a", "the"]), "line 8 repeats line 6, 'the'"),
-        ("caf\udce9", "line 1 is not UTF-8"),
-    ],
-)
-def test_unusable_vocabularies_are_named(tmp_path, content, message):
-    path = tmp_path / "vocab.txt"
-    if content is not None:
-        path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(InputError, match=message) as error:
-        Tokenizer.load(str(path))
-    assert str(error.value).startswith(str(path))
-    assert "\n" not in str(error.value)
 
 
 def test_line_ends_and_blank_lines_at_the_end_do_not_count(tmp_path):
