@@ -40,28 +40,19 @@ from pyarrow import parquet
 from albert_tf.checkpoints import OrbaxFolder
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
+from tests.end_to_end.conftest import RECORD_FLAGS, Project, Two, _make
 from tests.end_to_end.test_jax_engine import Processes
 from tests.end_to_end.test_multi_worker import FLAGS as WORKER_FLAGS
 from tests.end_to_end.test_multi_worker import Workers
 from tests.support.hub import serving
 
 MARK = f"SOAK={uuid.uuid4()}"
-FAULTS = (
-    "kill",
-    "full disk",
-    "slow disk",
-    "read-only",
-    "descriptors",
-    "clock",
-    "stopped",
-    "worker",
-)
 # In this order, since most accidents are kills.
 ROUNDS = (
     *("kill", "full disk", "slow disk", "kill", "read-only", "descriptors"),
     *("kill", "clock", "stopped", "worker"),
 )
+FAULTS = tuple(dict.fromkeys(ROUNDS))
 SLOW = ("fsync", "fdatasync", "rename", "renameat", "unlink", "mkdir")
 # What holds times, and differs between two runs that are not disturbed either.
 VOLATILE = (
@@ -282,8 +273,7 @@ def _start_on_jax(*words: str, **variables: str) -> subprocess.Popen:
     return start((*words, JAX), **variables)
 
 
-Pair: TypeAlias = Workers | Processes
-Begin: TypeAlias = Callable[[tuple[str, ...]], Pair]
+Begin: TypeAlias = Callable[[tuple[str, ...]], Two]
 PAIRS: dict[str, Begin] = {
     "two workers": Workers,
     "two JAX processes": lambda words: Processes(_start_on_jax, words),
@@ -460,7 +450,7 @@ class Soak:
         self.rounds[name, "stopped"] += 1
         print(f"{name}: {len(self.problems)} problems so far", file=sys.stderr)
 
-    def _end_all(self, workers: Pair, name: str, killed: int | None = None) -> None:
+    def _end_all(self, workers: Two, name: str, killed: int | None = None) -> None:
         """Wait; must end with 0 or, if another one was killed, with a line about it or by JAX."""
         for number, process in enumerate(workers.processes):
             _, errors = process.communicate(timeout=600)

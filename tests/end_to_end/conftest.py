@@ -13,7 +13,9 @@ import pathlib
 import pydoc_data.topics
 import subprocess
 import sys
+import time
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,11 +49,12 @@ TRAIN_FLAGS = (
 )
 
 
-def start(*words: str) -> subprocess.Popen:
+def start(*words: str, **variables: str) -> subprocess.Popen:
     """Start a command of the project as a user would, from the repository's root."""
     return subprocess.Popen(
         [sys.executable, *words],
         cwd=ROOT,
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -64,6 +67,38 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
     output, errors = process.communicate()
     assert process.returncode == code, f"{words}\n{output}\n{errors}"
     return output, errors
+
+
+def wait_for(process: subprocess.Popen, seen: Callable[[], bool]) -> None:
+    """Return as soon as `seen()`, while the process lives."""
+    while not seen():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.0005)
+
+
+class Two:
+    """Two processes of one run, each of which a function of its number starts."""
+
+    def __init__(self, begin: Callable[[int], subprocess.Popen]):
+        self.processes = [begin(number) for number in range(2)]
+
+    def send(self, index: int, number: int, seen: Callable[[], bool]) -> None:
+        """Send a signal to one of them as soon as `seen()`, while both are at work."""
+        while not seen():
+            if any(process.poll() is not None for process in self.processes):
+                pytest.fail(str([process.communicate() for process in self.processes]))
+            time.sleep(0.001)
+        self.processes[index].send_signal(number)
+
+    def end(self, seconds: float = 600) -> list[tuple[int, str, str]]:
+        """Return exit code, output and errors of each, once both have ended."""
+        try:
+            printed = [process.communicate(timeout=seconds) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+        codes = [process.returncode for process in self.processes]
+        return [(code, *text) for code, text in zip(codes, printed, strict=True)]
 
 
 _TASK_KINDS = {

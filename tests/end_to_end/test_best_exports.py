@@ -10,12 +10,10 @@ import pytest
 
 from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import open_weights
-from albert_tf.tasks.classification.task import ClassificationTask
-from tests.support.finetuning import options_of, write_files
+from tests.support.finetuning import write_files
 from tests.support.models import random_model
 
 pytestmark = pytest.mark.integration
@@ -23,15 +21,8 @@ pytestmark = pytest.mark.integration
 NEWEST, BEST = 30, 10
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("files")
-    write_files(folder)
-    return folder
-
-
 def write_run(folder, files) -> None:
-    """Train a run that leaves the latest checkpoint, and `best/`."""
+    """Write what a run leaves: the latest checkpoint, `best/`, and its results."""
     config = AlbertConfig.from_json_file(str(files / "config.json"))
     for place, step in ((folder, NEWEST), (folder / "best", BEST)):
         place.mkdir(parents=True)
@@ -45,26 +36,19 @@ def write_run(folder, files) -> None:
         (place / "labels.json").write_text('["animal", "tool"]')
     best = {"metric": "eval_macro_f1", "value": 0.5, "step": BEST}
     (folder / "best" / f"model.ckpt-{BEST}.json").write_text(json.dumps(best))
+    (folder / "eval_results.txt").write_text(f"eval_macro_f1 = 0.5\nglobal_step = {BEST}\n")
 
 
-@pytest.fixture(scope="module")
-def predicted(files, tmp_path_factory):
-    """Return a run's folder with results and predictions, which stands alone."""
-    folder = tmp_path_factory.mktemp("run") / "out"
-    write_run(folder, files)
-    options = options_of(files, folder, do_train=False, do_predict=True, max_seq_length=None)
-    options = {**vars(options), "albert_config_file": None, "vocab_file": None}
-    fine_tune(type(options_of(files, folder))(**options), ClassificationTask)
-    return folder
-
-
-def test_conversion_takes_the_best_unless_training_is_to_resume(predicted, tmp_path):
+def test_conversion_takes_the_best_unless_training_is_to_resume(tmp_path):
+    write_files(tmp_path)
+    folder = tmp_path / "run"
+    write_run(folder, tmp_path)
     for to, step in (("google", BEST), ("albert_tf", NEWEST)):
         output = tmp_path / to
-        convert(ConvertOptions(input=str(predicted), output=str(output), to_format=to))
+        convert(ConvertOptions(input=str(folder), output=str(output), to_format=to))
         assert (output / f"model.ckpt-{step}.index").exists()
         assert (output / "eval_results.txt").exists() == (step == BEST)
-    best = open_weights(str(predicted / "best"))
+    best = open_weights(str(folder / "best"))
     converted = open_weights(str(tmp_path / "google"))
     for name in best.tensors:
         np.testing.assert_array_equal(best.read(name), converted.read(name), err_msg=name)

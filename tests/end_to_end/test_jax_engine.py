@@ -5,15 +5,13 @@ from __future__ import annotations
 import pathlib
 import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 from albert_tf.interop.loading import open_weights
-from tests.conftest import ROOT
-from tests.end_to_end.conftest import results_of
+from tests.end_to_end import conftest
+from tests.end_to_end.conftest import results_of, wait_for
 from tests.support.html import read_page
 from tests.support.ports import free_addresses
 
@@ -32,14 +30,7 @@ def start(environment):
     """Start a command with `--engine=jax`."""
 
     def start(*words: str, **variables: str) -> subprocess.Popen:
-        return subprocess.Popen(
-            [sys.executable, *words, "--engine=jax"],
-            cwd=ROOT,
-            env=environment | variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return conftest.start(*words, "--engine=jax", **environment | variables)
 
     return start
 
@@ -82,13 +73,6 @@ def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, at_least: int) -
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-def wait_for(process: subprocess.Popen, seen, *arguments) -> None:
-    """Return as soon as `seen(...)`, while the process lives."""
-    while not seen(*arguments):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.001)
-
-
 @pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, tmp_path):
     folder = tmp_path / "out"
@@ -111,40 +95,18 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
     assert "after step" in read_page((folder / "report.html").read_text()).text
 
 
-class Processes:
+class Processes(conftest.Two):
     """Two processes of one run, with two devices each."""
 
     def __init__(self, start, words: tuple[str, ...], of_one: tuple[str, ...] = (), one: int = 1):
         (address,) = free_addresses(1)
-        self.processes = [
-            start(
-                *words,
-                *(of_one if number == one else ()),
-                f"--coordinator_address={address}",
-                "--num_processes=2",
-                f"--process_id={number}",
-                JAX_NUM_CPU_DEVICES="2",
-            )
-            for number in range(2)
-        ]
+        words = (*words, f"--coordinator_address={address}", "--num_processes=2")
 
-    def send(self, index: int, number: int, seen) -> None:
-        """Send a signal to one of them as soon as `seen()`, while both are at work."""
-        while not seen():
-            if any(process.poll() is not None for process in self.processes):
-                pytest.fail(str([process.communicate() for process in self.processes]))
-            time.sleep(0.001)
-        self.processes[index].send_signal(number)
+        def begin(number: int) -> subprocess.Popen:
+            more = of_one if number == one else ()
+            return start(*words, f"--process_id={number}", *more, JAX_NUM_CPU_DEVICES="2")
 
-    def end(self, seconds: float = 300) -> list[tuple[int, str, str]]:
-        """Exit code, output and errors of each, once both have ended."""
-        try:
-            printed = [process.communicate(timeout=seconds) for process in self.processes]
-        finally:
-            for process in self.processes:
-                process.kill()
-        codes = [process.returncode for process in self.processes]
-        return [(code, *text) for code, text in zip(codes, printed, strict=True)]
+        super().__init__(begin)
 
 
 @pytest.mark.slow

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import ROOT
-from tests.end_to_end.conftest import call, results_of
+from tests.end_to_end.conftest import Two, call, results_of, start
 from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
@@ -50,55 +46,27 @@ def words(project):
     return words
 
 
-class Workers:
+class Workers(Two):
     """Two processes of one command."""
 
     def __init__(self, words: tuple[str, ...], of_one: tuple[str, ...] = (), one: int = 1):
         self.addresses = free_addresses(2)
-        self.processes = []
-        for index in range(2):
+
+        def begin(index: int) -> subprocess.Popen:
             task = {"type": "worker", "index": index}
             config = {"cluster": {"worker": self.addresses}, "task": task}
-            self.processes.append(
-                subprocess.Popen(
-                    [
-                        sys.executable,
-                        *words,
-                        *(of_one if index == one else ()),
-                        "--strategy=multi_worker",
-                    ],
-                    cwd=ROOT,
-                    env={**os.environ, "TF_CONFIG": json.dumps(config)},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
+            more = (*(of_one if index == one else ()), "--strategy=multi_worker")
+            return start(*words, *more, TF_CONFIG=json.dumps(config))
 
-    def send(self, index: int, number: int, seen) -> None:
-        """Send a signal to one of them as soon as `seen()`, while both are at work."""
-        while not seen():
-            if any(process.poll() is not None for process in self.processes):
-                pytest.fail(str([process.communicate() for process in self.processes]))
-            time.sleep(0.005)
-        self.processes[index].send_signal(number)
-
-    def end(self, *codes: int, seconds: float = 600) -> list[tuple[str, str]]:
-        """Return what they printed (output, errors), once both have ended with these exit codes."""
-        try:
-            printed = [process.communicate(timeout=seconds) for process in self.processes]
-        finally:
-            for process in self.processes:
-                process.kill()
-        assert tuple(process.returncode for process in self.processes) == codes, printed
-        return printed
+        super().__init__(begin)
 
 
 def train_undisturbed(words, folder: pathlib.Path, last: int) -> pathlib.Path:
     """Train with two workers that run without interruption, and return their folder."""
     length = f"--num_train_steps={last}", f"--eval_every_steps={last // 2}"
     workers = Workers(words(folder, "--do_eval", *length))
-    (output, _), (other, _) = workers.end(0, 0)
+    (code, output, errors), (other_code, other, _) = workers.end()
+    assert code == other_code == 0, errors
     choice = "MultiWorkerMirroredStrategy over 2 replica(s): CPU:0; this is worker"
     assert output.startswith(f"{choice} 0 of 2 ({workers.addresses[0]})\n")
     assert other.startswith(f"{choice} 1 of 2 ({workers.addresses[1]})\n")
@@ -142,9 +110,10 @@ def test_two_workers_train_as_one_device_does(words, tmp_path):
 def test_an_error_before_they_meet_ends_both(words, tmp_path):
     one, flag = 1, "--train_batch_size=x"  # as its parser finds
     workers = Workers(words(tmp_path / "out"), (flag,), one)
-    printed = workers.end(1, 1, seconds=200)
-    assert f"error: {flag}" in printed[one][1].splitlines()[-1]
+    printed = workers.end(seconds=200)
+    assert [code for code, *_ in printed] == [1, 1], printed
+    assert f"error: {flag}" in printed[one][2].splitlines()[-1]
     line = (
         f"worker {one} ({workers.addresses[one]}) failed with an error that it has printed ({flag}"
     )
-    assert line in printed[1 - one][1].splitlines()[-1]
+    assert line in printed[1 - one][2].splitlines()[-1]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import run_python
 from tests.support.bucket import Bucket
 
 ON_DISK = pytest.param("tensorflow", "", marks=pytest.mark.manual)
@@ -19,12 +16,10 @@ ON_DISK = pytest.param("tensorflow", "", marks=pytest.mark.manual)
 @pytest.mark.parametrize(("engine", "remote"), [("jax", "gs://bucket"), ON_DISK])
 def test_an_odd_spelling_leaves_the_same_tree(tmp_path, engine, remote):
     with Bucket() as bucket:
-        variables = {**os.environ, "KERAS_BACKEND": engine, "JAX_PLATFORMS": "cpu"}
+        variables = {"KERAS_BACKEND": engine, "JAX_PLATFORMS": "cpu"}
         variables |= {"STORAGE_EMULATOR_HOST": bucket.address} if remote else {}
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.support.path_spellings", engine, tmp_path, remote],
-            cwd=ROOT, env=variables, capture_output=True, text=True,
-        )  # fmt: skip
+        words = ("-m", "tests.support.path_spellings", engine, tmp_path, remote)
+        done = run_python(*words, **variables)
     assert done.returncode == 0, done.stderr
     plain, odd = (json.loads(line) for line in done.stdout.splitlines())
     assert odd["tree"] == plain["tree"]

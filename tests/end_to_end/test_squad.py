@@ -113,63 +113,6 @@ def test_every_question_has_an_answer(options, pretrained, tmp_path):
     assert contents_of(folder, "predictions.json") == answers
 
 
-@pytest.mark.slow
-def test_some_questions_have_none(options, project, tmp_path):
-    files = tmp_path / "files"
-    with_none = dataclasses.replace(
-        options,
-        train_file=write_squad(files / "train2.json", 12, impossible=5),
-        predict_file=write_squad(files / "dev2.json", 6, impossible=2, seed=1),
-        num_train_epochs=2,
-        train_step=0,
-        n_best_size=20,
-    )
-    fine_tune(with_none, QuestionAnsweringTask)
-    folder = tmp_path / "out"
-    results = results_of(folder)
-    assert results["global_step"] == 3  # two epochs of 12 questions in batches of 8
-    assert (results["HasAns_total"], results["NoAns_total"]) == (4, 2)
-    assert results["f1"] == pytest.approx(results["best_f1"])
-    threshold = results["null_score_diff_threshold"]
-    assert threshold == results["best_f1_thresh"]
-
-    def check(threshold):
-        odds = contents_of(folder, "null_odds.json")
-        best = contents_of(folder, "nbest_predictions.json")
-        for id, answer in contents_of(folder, "predictions.json").items():
-            answered = odds[id] <= threshold and best[id]
-            assert answer == (best[id][0]["text"] if answered else "")
-        return odds
-
-    odds = check(threshold)
-    # A test set of which nothing is known takes the threshold that was found, or is given one.
-    unlabeled = files / "test.json"
-    test = json.loads((files / "dev2.json").read_text())
-    for paragraph in test["data"][0]["paragraphs"]:
-        for question in paragraph["qas"]:
-            del question["answers"]
-            question.pop("is_impossible", None)
-    unlabeled.write_text(json.dumps(test))
-    predicting = dataclasses.replace(
-        with_none, do_train=False, do_eval=False, train_file=None, predict_file=str(unlabeled)
-    )
-    fine_tune(predicting, QuestionAnsweringTask)
-    assert check(threshold) == odds
-
-    below = min(odds.values()) - 1
-    fine_tune(
-        dataclasses.replace(with_none, do_train=False, null_score_diff_threshold=below),
-        QuestionAnsweringTask,
-    )
-    assert set(contents_of(folder, "predictions.json").values()) == {""}
-    results = results_of(folder)
-    assert (results["HasAns_f1"], results["NoAns_f1"]) == (0, 100)
-    assert results["best_f1"] >= results["f1"] == pytest.approx(100 / 3)
-
-    with pytest.raises(InputError, match="`squad_head`=span: .* trained with conditional"):
-        fine_tune(dataclasses.replace(predicting, squad_head="span"), QuestionAnsweringTask)
-
-
 def test_bad_input_is_named(options, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import shutil
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -15,17 +14,10 @@ from albert_tf.errors import InputError
 from albert_tf.locks import folder_of_one
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import ORDER_FILE, pretrain
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, start
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, start, wait_for
 from tests.end_to_end.test_pretraining import variables
 
 pytestmark = pytest.mark.integration
-
-
-def wait_for(process, seen, *arguments) -> None:
-    """Return as soon as `seen(...)`, while the process lives."""
-    while not seen(*arguments):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.0005)
 
 
 def assert_same_weights(folder, other) -> None:

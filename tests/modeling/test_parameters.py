@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 
@@ -41,21 +42,17 @@ FFN = (
 )
 
 MODELS = {
-    "encoder": lambda config, **kwargs: AlbertEncoder(config, **kwargs),
-    "pretraining": lambda config, **kwargs: AlbertForPreTraining(config, **kwargs),
-    "classifier": lambda config, **kwargs: AlbertForSequenceClassification(
-        config, num_labels=3, classifier_dropout=0.2, **kwargs
+    "encoder": AlbertEncoder,
+    "pretraining": AlbertForPreTraining,
+    "classifier": functools.partial(
+        AlbertForSequenceClassification, num_labels=3, classifier_dropout=0.2
     ),
-    "span": lambda config, **kwargs: AlbertForQuestionAnswering(config, **kwargs),
-    "conditional_span": lambda config, **kwargs: AlbertForConditionalQuestionAnswering(
-        config, start_n_top=3, end_n_top=2, classifier_dropout=0.4, **kwargs
+    "span": AlbertForQuestionAnswering,
+    "conditional_span": functools.partial(
+        AlbertForConditionalQuestionAnswering, start_n_top=3, end_n_top=2, classifier_dropout=0.4
     ),
-    "choice": lambda config, **kwargs: AlbertForMultipleChoice(
-        config, classifier_dropout=0.3, **kwargs
-    ),
-    "tagger": lambda config, **kwargs: AlbertForTokenClassification(
-        config, num_labels=5, classifier_dropout=0.2, **kwargs
-    ),
+    "choice": functools.partial(AlbertForMultipleChoice, classifier_dropout=0.3),
+    "tagger": functools.partial(AlbertForTokenClassification, num_labels=5, classifier_dropout=0.2),
 }
 
 

@@ -16,6 +16,7 @@ from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.streams import Shard
+from tests.support.batches import assert_same as assert_same_batch
 from tests.support.tiny import LENGTH, PREDICTIONS, batch, in_memory, write_records
 
 BATCH, COUNT = 8, 29
@@ -54,13 +55,8 @@ def spread(pipelines: int, replicas: int, stream, first_step: int = 0):
 
 
 def assert_same(found, expected) -> None:
-    found, expected = list(found), list(expected)
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.keys() == other.keys()
-        for name, value in other.items():
-            np.testing.assert_array_equal(one[name], value, err_msg=name)
-            assert one[name].dtype == value.dtype
+    for one, other in zip(list(found), list(expected), strict=True):
+        assert_same_batch(one, other)
 
 
 @pytest.fixture(scope="module")

@@ -246,5 +246,13 @@ def test_what_a_model_learned_says_whether_there_may_be_no_answer(
     predictions = json.loads((tmp_path / "predictions.json").read_text())
     assert set(predictions.values()) == {"" if may_be_none else "c"}
     assert (tmp_path / "null_odds.json").exists() == may_be_none
-    if not may_be_none:
+    if may_be_none:  # the threshold that an evaluation found, then that of the flag
+        (tmp_path / "eval_results.txt").write_text("null_score_diff_threshold = 2.5\n")
+        for threshold, answer in ((None, "c"), (1.5, "")):
+            changes = {"null_score_diff_threshold": threshold}
+            task.options = dataclasses.replace(task.options, **changes)
+            task.write_predictions(str(tmp_path), examples, outputs)
+            predictions = json.loads((tmp_path / "predictions.json").read_text())
+            assert set(predictions.values()) == {answer}
+    else:
         assert task.score(examples, outputs)["f1"] == pytest.approx(100 * (3 - unanswered) / 3)
