@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.tasks.question_answering.metrics import (
     CHARACTERS,
@@ -236,7 +237,11 @@ def test_what_a_model_learned_says_whether_there_may_be_no_answer(
         do_eval=True,
         do_predict=True,
     )
-    task = QuestionAnsweringTask(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
+    tokenizer = Tokenizer.load(str(tmp_path / "vocab.txt"))
+    if trained is not None:
+        with pytest.raises(InputError, match="^`squad_head`=conditional: .* trained with span$"):
+            QuestionAnsweringTask(dataclasses.replace(options, squad_head="conditional"), tokenizer)
+    task = QuestionAnsweringTask(options, tokenizer)
     (questions,) = task.read("predict").values()
     examples = ExampleSet("predict", "", questions, task.encode("predict", questions))
     start = end = np.zeros([3, 32], np.float32)
