@@ -144,7 +144,7 @@ class Normalizer:
 
 
 def _last_of_run(rows: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """For each kept element, returns the last of the removed elements that follow it in its row."""
+    """Return the last of the removed elements that follow each kept one in its row, or itself."""
     next_row = tf.concat([rows[1:], [-1]], 0)
     next_kept = tf.concat([kept[1:], [True]], 0)
     stops = tf.where((rows != next_row) | next_kept)[:, 0]
@@ -196,7 +196,7 @@ class Composed:
         )
 
     def _sequences(self, text: Characters) -> tf.Tensor:
-        """Return numbers each character and the marks after it, int32 `[characters]`."""
+        """Return, int32 `[characters]`, which sequence of a character and its marks each is in."""
         ends = (text.rows[1:] != text.rows[:-1]) | (self._is_space(text.codes[:-1]) > 0)
         starts = tf.concat([[True], ends], 0)[: tf.size(text.codes)]
         starts |= self._is_mark(text.codes) == 0

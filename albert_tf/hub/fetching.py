@@ -128,7 +128,6 @@ def _open(address: str, headers: dict[str, str]) -> Any:
 
 
 def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
-    """Append what a server sends to a file."""
     progress = ProgressLine()
     received, started = start, time.monotonic()
     of_total = f" of {total / 1e6:,.0f}" if total else ""

@@ -174,7 +174,6 @@ class TaskModel(TextModel, Generic[Task]):
             logger.info("%s: left at initial values: %s", self._preset.name, ", ".join(missing))
 
     def _set(self, split: str, examples: Sequence[Any]) -> ExampleSet:
-        """Return encoded examples of a split."""
         return ExampleSet(split, "", examples, self._known_task().encode(split, examples))
 
     def _outputs(self, examples: ExampleSet, batch_size: int) -> Outputs:

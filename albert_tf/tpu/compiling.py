@@ -63,7 +63,6 @@ def parse(program: bytes) -> ir.Module:
 
 
 def _draw_by_the_device(generator: ir.Operation) -> None:
-    """Replace Philox by the generator of the device."""
     with ir.InsertionPoint(generator), generator.location:
         # The state is a key and a two-word counter, of which the device uses the first two words.
         state = stablehlo.slice(generator.operands[0], [0], [2], [1])

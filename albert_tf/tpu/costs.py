@@ -165,7 +165,7 @@ def memory_bytes(type_text: str) -> float:
 
 
 def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
-    """Return the bytes that an instruction reads from and write to HBM."""
+    """Return the bytes that an instruction reads from and writes to HBM."""
     inputs = [types.get(name, "") for name in instruction.operands]
     if instruction.opcode in ("dynamic-slice", "slice", "gather"):
         return 2 * memory_bytes(instruction.type)

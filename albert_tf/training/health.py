@@ -276,10 +276,8 @@ def suitable_rate(optimizer: str, batch_size: int) -> float | None:
 def warnings(options: PretrainingOptions) -> list[str]:
     """Return a line for every setting of learning rate and warm-up that has made runs diverge."""
     lines = []
-    batch, rate = (
-        options.train_batch_size,
-        suitable_rate(options.optimizer, options.train_batch_size),
-    )
+    batch = options.train_batch_size
+    rate = suitable_rate(options.optimizer, batch)
     if rate is not None and options.learning_rate > TOLERANCE * rate:
         known = REFERENCES[options.optimizer]
         lines.append(

@@ -132,7 +132,6 @@ def _warn(options: PretrainingOptions, engine: Engine, records: Records) -> None
 
 
 def _first(*records: Records | None) -> Records:
-    """Return the first records that there are."""
     return next(each for each in records if each is not None)
 
 

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.records import record_batches
 from albert_tf.errors import InputError, tensorflow_reason
+from albert_tf.input.example_parser import ExampleParser
 from albert_tf.input.record_batches import RecordStream
-from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.record_reader import read_block
+from albert_tf.input.record_reader import read_block, read_records
 from albert_tf.input.streams import WHOLE, BatchStream, Shard
 
 
@@ -116,35 +116,35 @@ _DATA_ERRORS = (
     tf.errors.NotFoundError,
 )
 # The messages of `records` and of TensorFlow's reader of records.
-_WRONG_VALUE = re.compile(r"assertion failed: \[(.*)\]")
+_WRONG_VALUE = re.compile(r"assertion failed: \[(\d+)")
 _DAMAGED_RECORD = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 
 
 class BatchIterator(Iterator):
     """Batches of a distributed dataset; training steps take them inside of their graph.
 
-    `index` is of the files that are read, None for examples in memory; `element_spec` has shapes
+    `stream` is of files that are read, None for examples in memory; `element_spec` has shapes
     and dtypes of the batches, by default those that the iterator names.
     """
 
     def __init__(
-        self, distributed: Iterator, index: RecordIndex | None = None, element_spec: Any = None
+        self, distributed: Iterator, stream: RecordStream | None = None, element_spec: Any = None
     ):
-        self.distributed, self.index = distributed, index
+        self.distributed, self.stream = distributed, stream
         self.element_spec = element_spec or getattr(distributed, "element_spec", None)
 
     def __next__(self) -> Any:
         try:
             return next(self.distributed)
         except _DATA_ERRORS as error:
-            raise _reading_error(error, self.index) from None
+            raise _reading_error(error, self.stream) from None
 
 
 @contextlib.contextmanager
-def errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[None]:
+def errors_in_one_line(kind: str, stream: RecordStream | None = None) -> Iterator[None]:
     """Report errors of a step of some kind, whose own messages have many lines.
 
-    `index` is of the files that the step reads.
+    `stream` is of the files that the step reads.
 
     Raises:
         InputError: If a batch cannot be read, the memory does not suffice, or the step fails.
@@ -159,23 +159,25 @@ def errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[
     except (*_DATA_ERRORS, tf.errors.UnimplementedError) as error:
         # Reading is part of the graph of a training step.
         if "IteratorGetNext" in str(error):
-            raise _reading_error(error, index) from None
+            raise _reading_error(error, stream) from None
         raise InputError(f"the {kind} step failed: {tensorflow_reason(error)}") from None
 
 
-def _reading_error(error: tf.errors.OpError, index: RecordIndex | None) -> InputError:
-    """Return what to say of an error while a batch was read."""
+def _reading_error(error: tf.errors.OpError, stream: RecordStream | None) -> InputError:
+    """Return what to say of an error while a batch was read: what Python's reader says of it."""
     reason = tensorflow_reason(error)
-    if wrong := _WRONG_VALUE.search(reason):
-        return InputError(wrong[1])
-    if index and (damaged := _DAMAGED_RECORD.search(reason)):
-        position = int(damaged[1])
-        is_inside = (index.offset <= position) & (position < index.offset + index.bytes)
-        for block in np.flatnonzero(is_inside).tolist():
-            try:
-                read_block(index, block)
-            except InputError as found:
-                return found  # names the record
-            except OSError:
-                pass
+    try:
+        if stream and (wrong := _WRONG_VALUE.search(reason)):
+            number = int(wrong[1])
+            records = read_records(stream.index, np.array([number]))
+            ExampleParser(stream.features)(records, lambda _: stream.index.name_of(number))
+        if stream and (damaged := _DAMAGED_RECORD.search(reason)):
+            position, starts = int(damaged[1]), stream.index.offset
+            is_inside = (starts <= position) & (position < starts + stream.index.bytes)
+            for block in np.flatnonzero(is_inside).tolist():
+                read_block(stream.index, block)
+    except InputError as found:
+        return found  # names the record
+    except OSError:
+        pass
     return InputError(f"the TFRecords cannot be read: {reason}")

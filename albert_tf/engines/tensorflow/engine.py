@@ -52,6 +52,4 @@ class TensorFlowEngine(Engine):
             return dataset(stream, first_step, shard, replicas, self.devices.makes_batches_locally)
 
         distributed = iter(self.devices.strategy.distribute_datasets_from_function(pipeline))
-        return BatchIterator(
-            distributed, stream.index if isinstance(stream, RecordStream) else None
-        )
+        return BatchIterator(distributed, stream if isinstance(stream, RecordStream) else None)

@@ -12,7 +12,6 @@ from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled
 from albert_tf.input import dynamic
 from albert_tf.input.features import Feature
 from albert_tf.input.record_batches import RecordStream
-from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.streams import Shard
 
 
@@ -55,7 +54,7 @@ def _parser(stream: RecordStream):
 
     def parse(positions, records, numbers):
         stored = tf.io.parse_example(records, specification)
-        check = _check_values(stream.index, stream.features, stored, numbers)
+        check = _check_values(stream.features, stored, numbers)
         with tf.control_dependencies([check]):
             batch = {
                 name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else tf.identity(value)
@@ -67,50 +66,25 @@ def _parser(stream: RecordStream):
 
 
 def _check_values(
-    index: RecordIndex,
-    features: dict[str, Feature],
-    stored: dict[str, tf.Tensor],
-    numbers: tf.Tensor,
+    features: dict[str, Feature], stored: dict[str, tf.Tensor], numbers: tf.Tensor
 ) -> tf.Operation:
-    """Return an operation that fails and names the example if a value is out of limits.
+    """Return an operation that fails, with the numbers of the records, if values are out of limits.
 
     `stored` has the features of some examples, `[rows, ...]`, int64 and float32; `numbers` those of
     the records in all files, int64 `[rows]`.
     """
-    wrong: dict[str, tf.Tensor] = {}
+    wrong = []
     for name, values in stored.items():
         limit = features[name].limit
         if values.dtype.is_floating:
-            wrong[name] = ~tf.math.is_finite(values)
+            wrong.append(~tf.math.is_finite(values))
         elif limit is not None:
             # As numbers without sign, negative ones are the largest.
-            wrong[name] = tf.bitcast(values, tf.uint64) >= tf.constant(limit, tf.uint64)
+            wrong.append(tf.bitcast(values, tf.uint64) >= tf.constant(limit, tf.uint64))
     if not wrong:
         return tf.no_op()
-
-    def refuse() -> tf.Operation:
-        """Fail for the first wrong value of the first example that has one."""
-        rules = []
-        for name, is_wrong in wrong.items():
-            limit = features[name].limit
-            valid = "a finite number" if limit is None else f"0 to {limit - 1}"
-            rules += [f": {name} must be {valid}, not "] * is_wrong.shape[1]
-        is_wrong = tf.concat(list(wrong.values()), axis=1)
-        values = tf.concat([tf.strings.as_string(stored[name]) for name in wrong], axis=1)
-        row, column = tf.unstack(tf.where(is_wrong)[0])
-        first_of_file = tf.constant(index.first_of_file)
-        file = tf.searchsorted(first_of_file, numbers[row, None], side="right")[0] - 1
-        message = [
-            tf.gather(tf.constant(index.files), file),
-            ": example ",
-            tf.strings.as_string(numbers[row] - first_of_file[file]),
-            tf.gather(tf.constant(rules), column),
-            values[row, column],
-        ]
-        return tf.Assert(False, [tf.strings.join(message)])
-
-    is_any_wrong = tf.reduce_any([tf.reduce_any(is_wrong) for is_wrong in wrong.values()])
-    return tf.cond(is_any_wrong, refuse, tf.no_op)
+    is_wrong = tf.reduce_any(tf.concat(wrong, axis=1), axis=1)
+    return tf.Assert(~tf.reduce_any(is_wrong), [tf.boolean_mask(numbers, is_wrong)])
 
 
 def _draw(batch: dict[str, tf.Tensor], positions: tf.Tensor, stream: RecordStream):

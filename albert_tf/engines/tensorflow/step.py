@@ -121,11 +121,11 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         self._execution = _training_execution(devices, self.options.remat)
 
     def __call__(self, batches: Iterator, count: int) -> StepResults:
-        index = batches.index if isinstance(batches, BatchIterator) else None
+        stream = batches.stream if isinstance(batches, BatchIterator) else None
         distributed = batches.distributed if isinstance(batches, BatchIterator) else batches
         several = self.options.micro_batches > 1
         graphs = _unoptimized_graphs() if several else contextlib.nullcontext()
-        with errors_in_one_line("training", index), graphs:
+        with errors_in_one_line("training", stream), graphs:
             results = self._steps(distributed, tf.constant(count))
         results = tf.nest.map_structure(lambda value: value.numpy(), results)
         sums, weights, history = (results.pop(name) for name in ("sums", "weights", "history"))
