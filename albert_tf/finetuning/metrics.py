@@ -1,15 +1,13 @@
-"""Metrics by name, of the examples and of many samples of them at once, for intervals.
-
-Tests compare them with those of scikit-learn and SciPy, which compute one sample at a time.
-"""
+"""Metrics by name, all from scikit-learn and SciPy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from albert_tf.report.intervals import Interval, bootstrap, wilson
 
@@ -22,12 +20,39 @@ class Metric(NamedTuple):
 
     Attributes:
         key: its name in `eval_results.txt`, the same as in the original where that has it.
-        of_samples: computes it from the truth and the predictions, `[examples]` ids or values, or
+        compute: computes it from the truth and the predictions: `[examples]` ids or values, or
             `[examples, labels]` of 0 and 1.
+        of_samples: computes the same of many samples of the examples at once, for intervals.
     """
 
     key: str
+    compute: Callable[[np.ndarray, np.ndarray], float]
     of_samples: OfSamples
+
+
+def _of_sklearn(name: str, **arguments: Any) -> Callable[[np.ndarray, np.ndarray], float]:
+    def compute(truth: np.ndarray, predicted: np.ndarray) -> float:
+        from sklearn import metrics  # slow to load, and needed after training
+
+        return getattr(metrics, name)(truth, predicted, **arguments)
+
+    return compute
+
+
+def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
+    return _of_sklearn("f1_score", average=average, zero_division=0)
+
+
+def _correlation(name: str) -> Callable[[np.ndarray, np.ndarray], float]:
+    """0 where truth or predictions are constant, like Matthews correlation."""
+
+    def correlation(truth: np.ndarray, predicted: np.ndarray) -> float:
+        if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
+            return 0.0
+        statistic = getattr(scipy.stats, name)  # which SciPy loads here
+        return statistic(truth.astype(np.float64), predicted.astype(np.float64)).statistic
+
+    return correlation
 
 
 def _matches(truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
@@ -72,7 +97,7 @@ def _matthews_of_samples(truth, predicted, counts):
 
 
 def _pearson_of_samples(truth, predicted, counts):
-    x, y = (each - each.mean(dtype=np.float64) for each in (truth, predicted))
+    x, y = truth - truth.mean(), predicted - predicted.mean()
     mean_x, mean_y, xx, yy, xy = (counts @ np.stack([x, y, x * x, y * y, x * y], -1)).T / len(x)
     return _correlation_of(xy - mean_x * mean_y, xx, xx - mean_x**2, yy, yy - mean_y**2)
 
@@ -107,21 +132,23 @@ def _is_equal(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return (truth == predicted).reshape(len(truth), -1).all(axis=1).astype(np.float64)
 
 
-def _squared_error(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    return np.subtract(truth, predicted, dtype=np.float64) ** 2
-
-
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric("eval_accuracy", _mean_of_samples(_is_equal)),
+    "accuracy": Metric("eval_accuracy", _of_sklearn("accuracy_score"), _mean_of_samples(_is_equal)),
     # Of the label 1, as in GLUE.
-    "f1": Metric("eval_f1", _f1_of_samples("binary")),
-    "macro_f1": Metric("eval_macro_f1", _f1_of_samples("macro")),
-    "micro_f1": Metric("eval_micro_f1", _f1_of_samples("micro")),
-    "exact_match": Metric("eval_exact_match", _mean_of_samples(_is_equal)),
-    "matthew_corr": Metric("matthew_corr", _matthews_of_samples),
-    "pearson": Metric("pearson", _pearson_of_samples),
-    "spearman": Metric("spearman", _spearman_of_samples),
-    "mse": Metric("MSE", _mean_of_samples(_squared_error)),
+    "f1": Metric("eval_f1", _f1("binary"), _f1_of_samples("binary")),
+    "macro_f1": Metric("eval_macro_f1", _f1("macro"), _f1_of_samples("macro")),
+    "micro_f1": Metric("eval_micro_f1", _f1("micro"), _f1_of_samples("micro")),
+    "exact_match": Metric(
+        "eval_exact_match", _of_sklearn("accuracy_score"), _mean_of_samples(_is_equal)
+    ),
+    "matthew_corr": Metric("matthew_corr", _of_sklearn("matthews_corrcoef"), _matthews_of_samples),
+    "pearson": Metric("pearson", _correlation("pearsonr"), _pearson_of_samples),
+    "spearman": Metric("spearman", _correlation("spearmanr"), _spearman_of_samples),
+    "mse": Metric(
+        "MSE",
+        _of_sklearn("mean_squared_error"),
+        _mean_of_samples(lambda truth, predicted: (truth - predicted) ** 2),
+    ),
 }
 
 
@@ -133,9 +160,7 @@ def score(names: tuple[str, ...], truth: np.ndarray, predicted: np.ndarray) -> d
         truth: the labels.
         predicted: of the same shape.
     """
-    once = np.ones((1, len(truth)))
-    found = {METRICS[name].key: METRICS[name].of_samples(truth, predicted, once) for name in names}
-    return {key: float(value) for key, (value,) in found.items()}
+    return {METRICS[name].key: float(METRICS[name].compute(truth, predicted)) for name in names}
 
 
 def intervals_of(

@@ -255,14 +255,18 @@ def probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
 
 def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
     """Return accuracy over all questions and per group, and the mean cross-entropy."""
+    from sklearn import metrics  # slow to load, and needed after training
+
     answers = np.array([question.answer for question in examples.examples])
     groups = np.array([question.group for question in examples.examples])
-    values = probabilities(examples, outputs)
-    correct = values.argmax(axis=-1) == answers
-    scores = {"accuracy": float(correct.mean())}
+    logits = _masked(examples, outputs)
+    predicted = logits.argmax(axis=-1)
+    scores = {"accuracy": float(metrics.accuracy_score(answers, predicted))}
     for group in sorted(set(groups) - {""}):
-        scores[f"accuracy_{group}"] = float(correct[groups == group].mean())
-    smallest = np.finfo(np.float64).eps  # as of sklearn.metrics.log_loss
-    of_answers = values[np.arange(len(answers)), answers].clip(smallest, 1 - smallest)
-    scores["loss"] = float(-np.log(of_answers).mean())
+        of = groups == group
+        scores[f"accuracy_{group}"] = float(metrics.accuracy_score(answers[of], predicted[of]))
+    labels = np.arange(logits.shape[-1])
+    scores["loss"] = float(
+        metrics.log_loss(answers, probabilities(examples, outputs), labels=labels)
+    )
     return scores

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.utils import compute_class_weight
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.metrics import METRICS, score
+from albert_tf.finetuning.metrics import METRICS
 from albert_tf.interop.adjacent_files import labels_text
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -39,7 +39,7 @@ def task(target, metrics=("accuracy",), **fields):
 
 def of(name, pairs):
     truth, guesses = np.array(pairs).T
-    return score((name,), truth, guesses)[METRICS[name].key]
+    return METRICS[name].compute(truth, guesses)
 
 
 # All predictions and labels may be the same.
