@@ -2,7 +2,7 @@
 
     python run_pretraining.py --do_train --do_eval \\
         --albert_config_file=configs/model/base_v2.json --output_dir=out \\
-        --input_file='data/train-*.tfrecord' --eval_input_file=data/eval.tfrecord
+        --input_file='data/train.tfrecord*' --eval_input_file=data/eval.tfrecord
 """
 
 from albert_tf.cli.pretrain import main

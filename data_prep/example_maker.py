@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import UnknownCharacters, texts_at
@@ -287,7 +287,8 @@ def load_tokenizer(options: PretrainingDataOptions) -> Tokenizer:
     """
     path = options.spm_model_file or options.vocab_file
     assert path is not None  # ensured by `PretrainingDataOptions.check`
-    tokenizer = Tokenizer.load(path, options.do_lower_case)
+    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
+        tokenizer = Tokenizer.load(path, options.do_lower_case)
     if options.spm_model_file and options.vocab_file:
         pieces = [line.split("\t")[0] for line in files.read_lines(options.vocab_file)]
         if pieces != tokenizer.pieces:

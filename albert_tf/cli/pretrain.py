@@ -1,7 +1,7 @@
 """Pretrains ALBERT on TFRecords.
 
     albert-pretrain --do_train --albert_config_file=configs/model/base_v2.json \\
-        --input_file='data/train-*.tfrecord' --output_dir=out
+        --input_file='data/train.tfrecord*' --output_dir=out
 """
 
 from __future__ import annotations

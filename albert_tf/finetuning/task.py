@@ -22,6 +22,7 @@ from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
+from albert_tf.interop.file_names import SUBMISSION_FOLDER
 from albert_tf.modeling.losses import Objective
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
@@ -35,8 +36,6 @@ FeaturesOfKind = TypeVar("FeaturesOfKind", bound=Features)
 
 # Scores of `--do_predict`, if the answers are known.
 PREDICT_RESULTS_FILE = "predict_results.txt"
-# Where `--submission` writes, in the output folder.
-SUBMISSION_FOLDER = "submission"
 
 
 @dataclasses.dataclass(frozen=True)

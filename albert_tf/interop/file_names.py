@@ -24,6 +24,9 @@ BEST_FOLDER = "best"
 LABELS_FILE = "labels.json"
 SETTINGS_FILE = "fine_tuning.json"  # of kinds of tasks that name no other
 
+# Where `--submission` writes, in the output folder of a fine-tuning run.
+SUBMISSION_FOLDER = "submission"
+
 # Next to the checkpoints of a fine-tuning run with --freeze: the patterns of frozen variables.
 FROZEN_FILE = "frozen.json"
 

@@ -47,7 +47,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
 
         super().__init__(path, normalization.otherwise(DEFAULT_NORMALIZATION))
         if not files.exists(path):
-            raise InputError(f"{path}: no such vocabulary file")
+            raise InputError(f"`path`={path}: no such vocabulary file")
         with files.open_file(path, "rb") as file:
             model = file.read()
         self._processor = processor = sentencepiece.SentencePieceProcessor()

@@ -168,7 +168,7 @@ def read_pieces(path: str) -> list[str]:
             ambiguous.
     """
     if not files.exists(path):
-        raise InputError(f"{path}: no such vocabulary file")
+        raise InputError(f"`path`={path}: no such vocabulary file")
     pieces = [(line.split() or [" "])[0] for line in files.read_lines(path)]
     while pieces and pieces[-1] == " ":
         pieces.pop()

@@ -1,7 +1,7 @@
 """Shows the content of TFRecord files for pretraining: examples as text, and statistics.
 
-    python -m data_prep.inspect data/train-0.tfrecord --num_examples=2
-    python -m data_prep.inspect data/train-*.tfrecord --statistics --plot=data.png
+    python -m data_prep.inspect data/train.tfrecord --num_examples=2
+    python -m data_prep.inspect data/train.tfrecord* --statistics --plot=data.png
 
 The vocabulary is that of the manifest next to the files, unless a flag names one; without a
 vocabulary, ids are shown. Files of the original project can be read as well.
@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.options import WithPaths, check_limits, command, option
 
 
@@ -67,7 +67,8 @@ def run(options: InspectOptions) -> None:
     if options.plot:
         files.make_folder(os.path.dirname(options.plot), "plot")
     features = reading.find_features(paths)
-    names = show.Names.find(paths, options.spm_model_file or options.vocab_file)
+    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
+        names = show.Names.find(paths, options.spm_model_file or options.vocab_file)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # the terminal may not support every character
     with _closed_pipes_ignored():

@@ -278,7 +278,11 @@ def test_invalid_input_is_one_line(made, tmp_path, model_file):
             {},
             "the features differ from those of ",
         ),
-        ((good,), {"spm_model_file": "none.model"}, r"none\.model: no such vocabulary file"),
+        (
+            (good,),
+            {"spm_model_file": "none.model"},
+            r"`spm_model_file`=none\.model: no such vocabul",
+        ),
         (
             (written(tmp_path / "a", input_ids=[1], label_ids=[2]),),
             {},

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_json
+from albert_tf.files import exists, read_json
 from albert_tf.input.examples import Features
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.options import check_long_texts, in_windows
@@ -94,6 +94,8 @@ def class_weights(
         counts = np.bincount(ids, minlength=len(labels))
         return (len(ids) / (len(labels) * np.maximum(counts, 1))).astype(np.float32)
     source = f"`class_weights`={given}" if isinstance(given, str) else "`class_weights`"
+    if isinstance(given, str) and not exists(given):
+        raise InputError(f"{source}: must be {BALANCED}, or a JSON file that exists")
     weights = read_json(given, dict[str, float]) if isinstance(given, str) else given
     if unknown := sorted(set(weights).difference(labels)):
         raise InputError(

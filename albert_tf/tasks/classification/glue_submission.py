@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, files_in, is_remote, read_lines, read_text, replacing
-from albert_tf.finetuning.task import SUBMISSION_FOLDER
+from albert_tf.interop.file_names import SUBMISSION_FOLDER
 from albert_tf.options import WithPaths, command, option
 
 # The files that the GLUE server expects, and the number of rows below the header of each.
