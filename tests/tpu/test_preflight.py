@@ -65,7 +65,7 @@ def compile_step(options):
     @functools.cache
     def compile_for(name, micro=SHARE // 2, trips=2, compiler=compiler):
         where = parse_slice(name)
-        return compiler.compile(where, where.replicas * trips * micro, micro, None)
+        return compiler.compile(where, where.replicas * trips * micro, micro, False)
 
     return compile_for
 
