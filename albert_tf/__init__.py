@@ -4,8 +4,6 @@ Public names are loaded on first use: `import albert_tf` alone loads neither Ten
 It sets `TF_ENABLE_ONEDNN_OPTS=1` for a TensorFlow that is loaded later, unless the variable is set.
 """
 
-from __future__ import annotations
-
 # First of all, so that Ctrl-C ends a command whose modules are loading.
 from albert_tf import interruption
 

@@ -6,8 +6,6 @@ word embeddings, and positions, segments and the layer normalization have the wi
 network of an ALBERT with E = H, whose layers need no projection.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from albert_tf.errors import InputError

@@ -1,7 +1,5 @@
 """Commands that a process starts, which must not outlive it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

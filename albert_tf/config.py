@@ -1,7 +1,5 @@
 """AlbertConfig: the shape of a model, in the JSON format of the original project."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any
@@ -93,9 +91,9 @@ class AlbertConfig:
         self._resolve_groups()
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type.startswith("int") and (type(value) is not int or value < 1):
+            if field.type is int and (type(value) is not int or value < 1):
                 raise InputError(f"{field.name}={value!r}: must be a whole number of at least 1")
-            if field.type == "float" and type(value) not in (int, float):
+            if field.type is float and type(value) not in (int, float):
                 raise InputError(f"{field.name}={value!r}: must be a number")
             if field.name.endswith("dropout_prob") and not 0 <= value < 1:
                 raise InputError(f"{field.name}={value!r}: must be at least 0 and below 1")
@@ -129,7 +127,7 @@ class AlbertConfig:
             )
 
     @classmethod
-    def preset(cls, size: str, version: int = 2, **changes: Any) -> AlbertConfig:
+    def preset(cls, size: str, version: int = 2, **changes: Any) -> "AlbertConfig":
         """Return the config of a model in the paper (table 1).
 
             AlbertConfig.preset("base", vocab_size=32000)
@@ -159,7 +157,7 @@ class AlbertConfig:
         return cls(**{**fields, **changes})
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], source: str = "config") -> AlbertConfig:
+    def from_dict(cls, values: dict[str, Any], source: str = "config") -> "AlbertConfig":
         """Create a config from a dictionary.
 
         Args:
@@ -190,7 +188,7 @@ class AlbertConfig:
             raise InputError(f"{source}: {error}") from None
 
     @classmethod
-    def from_json_file(cls, path: str) -> AlbertConfig:
+    def from_json_file(cls, path: str) -> "AlbertConfig":
         """Read an `albert_config.json`.
 
         Args:

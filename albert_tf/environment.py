@@ -3,8 +3,6 @@
 What the user has set stays as it is, so each can be prevented by setting it to another value.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

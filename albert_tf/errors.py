@@ -3,8 +3,6 @@
 Also the errors of TensorFlow as one line each.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal
@@ -36,7 +34,7 @@ class InputError(ValueError):
         hidden_size=100 is not a multiple of num_attention_heads=12
     """
 
-    def with_names(self, name_of: Renaming) -> InputError:
+    def with_names(self, name_of: Renaming) -> "InputError":
         """Return the same error under other names."""
         return InputError(renamed(str(self), name_of))
 

@@ -1,7 +1,5 @@
 """The command line of options: flags as their fields declare them, `--help`, and its errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.metadata

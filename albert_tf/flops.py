@@ -5,8 +5,6 @@ an addition as two operations. Embedding look-ups, softmax, normalization, activ
 recomputation are not counted, nor is the last layer at positions whose output is not used.
 """
 
-from __future__ import annotations
-
 from albert_tf.config import AlbertConfig
 
 # The backward pass of a matrix product takes two products of its size, one for each factor.

@@ -1,7 +1,5 @@
 """Translation of a Hugging Face `config.json` from and to the fields of an `AlbertConfig`."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Container

@@ -4,8 +4,6 @@ A `KeyboardInterrupt` would be a traceback out of the middle of an import or, wh
 module loads, another error or a crash.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

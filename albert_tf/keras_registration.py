@@ -5,8 +5,6 @@ are once their module is imported. `import albert_tf` must not import Keras, and
 modules: they follow as soon as Keras is imported, before or after this package.
 """
 
-from __future__ import annotations
-
 import importlib.abc
 import sys
 

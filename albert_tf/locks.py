@@ -1,7 +1,5 @@
 """Locks on folders, so that two programs do not write to the same one."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

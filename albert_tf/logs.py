@@ -1,7 +1,5 @@
 """Where the log messages of this project's modules go when a command runs."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import re

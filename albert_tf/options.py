@@ -10,8 +10,6 @@
 Library code takes the dataclass; only `command` ever looks at the command line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import operator
 import os

@@ -4,8 +4,6 @@ A value that changes nothing here is accepted. Any other is refused in one line 
 replaces the flag.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Data preparation makes the pairs, and names their objective in the manifest, by 
 its loss. Imports nothing, so that the choices of a flag cost no time.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """Lines that show the progress of long work."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import TextIO
@@ -116,7 +114,7 @@ class ThroughputLine:
         fields.append(f"{(done - self._before) / (now - self._start):,.1f} {self._unit}/s")
         self._line.update(*fields, *([details] if details else []))
 
-    def __enter__(self) -> ThroughputLine:
+    def __enter__(self) -> "ThroughputLine":
         return self
 
     def __exit__(self, *exception: object) -> None:

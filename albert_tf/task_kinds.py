@@ -7,8 +7,6 @@ framework; their parts are in modules that are imported once there is work to do
 To add a kind, add its package to `REGISTRY`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib

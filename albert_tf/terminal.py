@@ -1,7 +1,5 @@
 """What commands do with a terminal, and with a stream that nothing reads any more."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

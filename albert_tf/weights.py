@@ -4,8 +4,6 @@ Every format is read into the same `Weights` object, which holds names and shape
 on demand. Models are loaded from it, and other formats are written from it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

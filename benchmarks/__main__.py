@@ -9,8 +9,6 @@ within one run. Libraries that are not installed are left out and reported. --qu
 measures the smallest shapes and writes to build/benchmarks: it shows that everything works.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

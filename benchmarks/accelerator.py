@@ -17,8 +17,6 @@ So far nothing has been measured on a GPU. On a CPU the benchmark only shows tha
 writes results only with --results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shlex

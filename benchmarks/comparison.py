@@ -1,7 +1,5 @@
 """Compares implementations on one workload: starts them, warms them up, times them in rounds."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -172,7 +170,7 @@ class _Running:
     seconds: list[float] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def warmed_up(cls, case: Case, implementation: Implementation, suite: Suite) -> _Running:
+    def warmed_up(cls, case: Case, implementation: Implementation, suite: Suite) -> "_Running":
         """Run steps that warm up compilers and cache, and find the number for a round."""
         first = implementation.run(1)
         implementation.run(1)

@@ -1,7 +1,5 @@
 """Text to measure on, and a vocabulary trained on it, with the project's own commands."""
 
-from __future__ import annotations
-
 import glob
 import json
 import os

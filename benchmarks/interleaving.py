@@ -3,8 +3,6 @@
 Every implementation runs in a process of its own, which is paused while the others run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -34,11 +32,11 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Spread:
+    def of(cls, values: Iterable[float]) -> "Spread":
         values = sorted(values)
         return cls(statistics.median(values), values[0], values[-1])
 
-    def times(self, factor: float) -> Spread:
+    def times(self, factor: float) -> "Spread":
         return Spread(factor * self.median, factor * self.low, factor * self.high)
 
     def __format__(self, spec: str) -> str:
@@ -54,7 +52,7 @@ class ProcessFailed(InputError):
         reason: the line of it that names the error.
     """
 
-    def __init__(self, implementation: Implementation, stderr: str, code: int):
+    def __init__(self, implementation: "Implementation", stderr: str, code: int):
         end = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         self.implementation = implementation
         self.stderr = stderr[-2000:]
@@ -99,7 +97,7 @@ class Implementation:
             self._answer()
             self._ending = stack.pop_all()
 
-    def __enter__(self) -> Implementation:
+    def __enter__(self) -> "Implementation":
         return self
 
     def __exit__(self, *error) -> None:

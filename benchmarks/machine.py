@@ -1,7 +1,5 @@
 """What a measurement was made on and with; loads no framework."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import os

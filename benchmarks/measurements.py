@@ -1,7 +1,5 @@
 """Measurements, the rates and ratios derived from them, and the files that they are written to."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json
@@ -73,18 +71,18 @@ class Measurement:
         factor = share.median if self.unit == "batches" else 1 / share.median
         return self.speed.median * factor
 
-    def in_batches(self) -> Measurement:
+    def in_batches(self) -> "Measurement":
         """Return the same, counted in batches."""
         steps = self.details["steps_per_round"]
         return dataclasses.replace(self, amount=steps, unit="batches")
 
-    def times_as_long(self, reference: Measurement) -> Spread:
+    def times_as_long(self, reference: "Measurement") -> Spread:
         """Return seconds per unit over those of `reference`, in each round."""
         per_unit = reference.amount / self.amount
         pairs = zip(self.seconds, reference.seconds, strict=True)
         return Spread.of(per_unit * own / other for own, other in pairs)
 
-    def to_dict(self, reference: Measurement | None = None) -> dict[str, Any]:
+    def to_dict(self, reference: "Measurement | None" = None) -> dict[str, Any]:
         """Return all values for JSON, with the ratio to `reference` if there is one."""
         values: dict[str, Any] = {
             "work": self.work,

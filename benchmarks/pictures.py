@@ -1,7 +1,5 @@
 """Draws results as SVG: panels of bars."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

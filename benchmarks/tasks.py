@@ -6,8 +6,6 @@ NAME is a function of this file, JSON its arguments. The last line of the output
 with the seconds of each part. Libraries are imported where this is timed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

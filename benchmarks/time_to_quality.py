@@ -17,8 +17,6 @@ Writes `results.json` to --folder, of all attempts and times with runs in it, an
 Two pictures show those of --attempts. Started again, the command resumes what was interrupted.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 import json
@@ -137,7 +135,7 @@ def main(options: Options) -> None:
     report(folder, options)
 
 
-def measure_costs(race: Race, attempts: Mapping[str, Attempt], core: int) -> dict[str, float]:
+def measure_costs(race: "Race", attempts: Mapping[str, Attempt], core: int) -> dict[str, float]:
     """Return the seconds of a step of each attempt on a core, medians of interleaved rounds.
 
     They are kept in `costs.json`.

@@ -5,8 +5,6 @@ few borrowed words. In other languages they are part of the words, of the vowels
 for example, and different words become the same without them.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import unicodedata

@@ -1,7 +1,5 @@
 """The files of a corpus, and which of the documents that were found are written to them."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from array import array

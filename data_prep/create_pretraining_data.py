@@ -8,8 +8,6 @@ project can read the files of the other. A manifest, `NAME.manifest.json` next t
 records the settings, the input and statistics of the data.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from albert_tf import original_flags

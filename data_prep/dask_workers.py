@@ -4,8 +4,6 @@ Has the interface of `parallel.Workers`. Dask gives the work of a worker that is
 one; all work is written to files that appear complete or not at all, so it can be repeated.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -140,7 +138,7 @@ class DaskWorkers:
                 f"{_SECONDS_TO_FIRST_WORKER} s"
             ) from None
 
-    def __enter__(self) -> DaskWorkers:
+    def __enter__(self) -> "DaskWorkers":
         return self
 
     def __exit__(self, *exception: object) -> None:

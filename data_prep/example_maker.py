@@ -3,8 +3,6 @@
 units of text -> tokens -> pairs, sorted into runs  |  buckets -> shuffled, masked features
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -11,8 +11,6 @@ source (package, book, ...), a tab, the name. corpus.corpus.json records the set
 statistics. Rerun the same command to resume an interrupted run.
 """
 
-from __future__ import annotations
-
 import logging
 
 from albert_tf.logs import counted

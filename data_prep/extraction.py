@@ -5,8 +5,6 @@ each, so a killed run resumes after the last one. When all are known, this proce
 be kept of them in order, so the bytes do not depend on the number of processes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

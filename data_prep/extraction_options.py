@@ -1,7 +1,5 @@
 """The options of `extract_corpus`, and what can be checked before anything is read."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from albert_tf.errors import InputError

@@ -1,7 +1,5 @@
 """Codes of languages as users write them, and the share of a text in a language."""
 
-from __future__ import annotations
-
 import functools
 import random
 import re

@@ -5,8 +5,6 @@ Pass 1 turns units of text into runs; pass 2 turns buckets of examples into part
 so a killed run resumes from there when the same command is started again.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

@@ -1,7 +1,5 @@
 """Writes the manifest of a finished run; explains why a run yielded no example."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

@@ -11,8 +11,6 @@ of two documents is the share of the minima that agree. Documents are compared i
 (a few minima) of their signatures in common.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import tempfile

@@ -1,7 +1,5 @@
 """Documents as they are written to a corpus: in sentences, split if long, held out, repeated."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator

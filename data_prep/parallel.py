@@ -7,8 +7,6 @@
 With one process, all calls happen in the current one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -134,7 +132,7 @@ class Workers:
                 answer = None, error, ""
             done.put((number, answer))
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> "Workers":
         with self._open:  # closed by an error
             self._open.enter_context(stoppable())
             if self._processes > 1:

@@ -1,7 +1,5 @@
 """The plan of a run of data preparation, and the fingerprint that identifies the run."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 `local_runner` makes the files, with the cores of this machine or a Dask cluster.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import logging

@@ -6,8 +6,6 @@ The range of numbers is divided into *buckets* small enough for memory. Each blo
 any size is shuffled in two passes, both of which read and write sequentially.
 """
 
-from __future__ import annotations
-
 import contextlib
 import zlib
 from collections.abc import Sequence

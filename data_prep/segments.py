@@ -17,8 +17,6 @@ second segment from another document and labels the pair as swapped, so a model 
 from the topic. Here, such a chunk is split at a word inside the sentence, or dropped.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ sample consists of the sentences with the smallest numbers, so it does not matte
 which part of the text.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections import deque
@@ -51,7 +49,7 @@ class _Sentences(NamedTuple):
     positions: np.ndarray
     texts: list[str]
 
-    def take(self, chosen: np.ndarray) -> _Sentences:
+    def take(self, chosen: np.ndarray) -> "_Sentences":
         texts = [self.texts[index] for index in chosen.tolist()]
         return _Sentences(self.draws[chosen], self.positions[chosen], texts)
 
@@ -64,7 +62,7 @@ class _Sentences(NamedTuple):
         }
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> _Sentences:
+    def from_record(cls, record: dict[str, Any]) -> "_Sentences":
         positions = np.array(record["positions"], np.int64).reshape(-1, 2)
         return cls(np.array(record["draws"], np.uint64), positions, record["texts"])
 

@@ -6,8 +6,6 @@ quotations from "she said", and outside of English they lack many abbreviations 
 words for some. sentence_words.txt has the words by language.
 """
 
-from __future__ import annotations
-
 import collections
 import configparser
 import functools

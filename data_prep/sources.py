@@ -1,7 +1,5 @@
 """The sources of a corpus (formats, files, weights), and the fingerprint that identifies a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Iterable, Sequence

@@ -11,8 +11,6 @@ A compressed file can only be read from its start. It is one unit, which `in_par
 that carry their lines, where one process must not hold all of it.
 """
 
-from __future__ import annotations
-
 import codecs
 import logging
 import math

@@ -6,8 +6,6 @@ Building messages one value at a time would take most of the time of data prepar
 TensorFlow would take seconds and hundreds of megabytes in every process.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Protocol

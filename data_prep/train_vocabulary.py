@@ -6,8 +6,6 @@ writes the SentencePiece model vocabulary/30k.model and its list of pieces, voca
 with --model_type=wordpiece, vocabulary/30k.txt.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -4,8 +4,6 @@ Unigram vocabularies are trained with the settings of the original ALBERT. WordP
 have the format of BERT and Chinese ALBERT, one piece per line.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import io

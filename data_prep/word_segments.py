@@ -4,8 +4,6 @@ Without spaces, nothing in a text says where words begin, and the tokenizer take
 word. A segmenter finds words of several pieces. Words of other scripts are left to the tokenizer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 

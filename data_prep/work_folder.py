@@ -8,8 +8,6 @@ A marker file, written first and removed last, contains the fingerprint of the r
 a marker belongs to another program and is not touched, nor is a link.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
@@ -107,7 +105,7 @@ class WorkFolder:
         self._lock: int | None = None
 
     @classmethod
-    def resume(cls, output_file: str, work_dir: str | None, fingerprint: str) -> WorkFolder:
+    def resume(cls, output_file: str, work_dir: str | None, fingerprint: str) -> "WorkFolder":
         """Create and lock the folder of a run, or take over that of an interrupted one.
 
         Args:
@@ -258,7 +256,7 @@ class WorkFolder:
         """Remove the folder with its content."""
         files.remove(self.path)
 
-    def __enter__(self) -> WorkFolder:
+    def __enter__(self) -> "WorkFolder":
         return self
 
     def __exit__(self, *exception: object) -> None:

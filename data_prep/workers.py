@@ -1,7 +1,5 @@
 """Where the work of a command is done: processes of this machine, or a Dask cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -24,7 +22,7 @@ class AnyWorkers(Protocol):
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]: ...
-    def __enter__(self) -> AnyWorkers: ...
+    def __enter__(self) -> "AnyWorkers": ...
     def __exit__(self, *exception: object) -> None: ...
 
 

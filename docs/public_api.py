@@ -5,8 +5,6 @@
 The groups are those of the table in `albert_tf/__init__.py`.
 """
 
-from __future__ import annotations
-
 import inspect
 import pathlib
 import re

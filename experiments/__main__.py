@@ -7,8 +7,6 @@ the command resumes what was interrupted and skips what is finished; studies sha
 same. docs/experiments.md shows all studies and their results.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 import datetime

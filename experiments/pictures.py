@@ -1,7 +1,5 @@
 """Pictures of results, as SVG text that is readable on a phone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

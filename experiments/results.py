@@ -1,7 +1,5 @@
 """Results of a study: values of each seed, their means and intervals, tables and findings."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ class Estimate(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Estimate:
+    def of(cls, values: Sequence[float]) -> "Estimate":
         mean = float(np.mean(values))
         if len(values) < 2 or np.ptp(values) == 0:
             same = mean if len(values) > 1 else float("nan")
@@ -57,7 +55,7 @@ class Row:
         columns: Sequence[Column],
         constants: Mapping[str, float],
         runs: Sequence[Mapping[str, Any]],
-    ) -> Row:
+    ) -> "Row":
         """Collect what was measured.
 
         Args:
@@ -91,7 +89,7 @@ class Difference(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float], others: Sequence[float]) -> Difference | None:
+    def of(cls, values: Sequence[float], others: Sequence[float]) -> "Difference | None":
         """None if one of them has a single seed."""
         if min(len(values), len(others)) < 2:
             return None

@@ -1,7 +1,5 @@
 """One run of a variant: trained, evaluated and fine-tuned; what is finished is not done again."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """How large the runs of a study are, from two cores to a TPU slice."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

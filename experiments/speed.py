@@ -1,7 +1,5 @@
 """Speed of training steps, measured in rounds."""
 
-from __future__ import annotations
-
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops

@@ -1,7 +1,5 @@
 """The studies of the paper (arXiv 1909.11942), by name; docs/experiments.md has their results."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import runpy

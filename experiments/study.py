@@ -4,8 +4,6 @@ A study is one of `experiments/studies.py`, or a Python file whose path is given
 experiments` and that assigns a `Study` to `STUDY`; docs/experiments.md shows one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

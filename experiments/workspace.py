@@ -8,8 +8,6 @@
 Runs are named by everything that determines them, not by their study, so that studies share them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -14,8 +14,6 @@ Needs Linux, root (for disks of a few megabytes), strace and faketime. Training 
 CPU, in processes that cannot import TensorFlow.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import hashlib

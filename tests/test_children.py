@@ -1,7 +1,5 @@
 """What a demo, a study or a benchmark has started ends with it, and resumes when it is rerun."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal

@@ -1,7 +1,5 @@
 """AlbertConfig: presets, JSON, errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

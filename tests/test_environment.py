@@ -1,7 +1,5 @@
 """What a process sets before it loads a framework, and how to prevent it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

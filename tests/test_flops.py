@@ -1,7 +1,5 @@
 """Operations by formula against those of the products in TensorFlow's own graphs."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Log messages on the console of a command."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

@@ -1,7 +1,5 @@
 """Dataclasses as flags, and what is loaded when."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import pathlib

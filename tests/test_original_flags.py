@@ -1,7 +1,5 @@
 """Every flag of the original's programs works, or the error says what replaces it."""
 
-from __future__ import annotations
-
 import pytest
 from absl import flags
 

@@ -1,7 +1,5 @@
 """What used to be accepted without a word, or refused under a wrong name."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

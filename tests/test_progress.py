@@ -1,7 +1,5 @@
 """The progress line: rare in a log, rewritten in place on a terminal."""
 
-from __future__ import annotations
-
 import io
 import logging
 

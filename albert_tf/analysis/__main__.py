@@ -7,8 +7,6 @@
 `python -m albert_tf.analysis NAME --help` lists the flags of an analysis.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Flags of albert-analyze, one dataclass per analysis."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 The page of all maps is one HTML file with its data and its script inside.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

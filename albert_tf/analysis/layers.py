@@ -1,7 +1,5 @@
 """How far each layer moves the tokens (arXiv 1909.11942, figure 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

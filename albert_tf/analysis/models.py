@@ -1,7 +1,5 @@
 """Opens what is analyzed."""
 
-from __future__ import annotations
-
 import os
 
 import keras

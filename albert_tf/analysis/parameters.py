@@ -4,8 +4,6 @@ Parameters are those of `AlbertForPreTraining`: the encoder with its pooler, and
 pretraining. Operations are counted as in `albert_tf.flops`. Loads no framework.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Checkpoints of training, of every engine: told apart, found, read, written."""
 
-from __future__ import annotations
-
 import os
 
 from albert_tf.checkpoints.folder import NAME, CheckpointFolder, step_of

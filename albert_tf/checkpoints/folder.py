@@ -5,8 +5,6 @@ in `albert_tf.checkpoints.tensorflow` or `.orbax`, knows the names and the conte
 of them loads a framework before it reads or writes values.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import logging

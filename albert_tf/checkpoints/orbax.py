@@ -7,8 +7,6 @@ Values are read with tensorstore, which orbax itself writes with, so that readin
 devices: in a process on TensorFlow, JAX would take most of a GPU's memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -156,7 +154,7 @@ def import_orbax() -> types.ModuleType:
     )
     report = sys.unraisablehook
 
-    def report_others(unraisable: sys.UnraisableHookArgs) -> None:
+    def report_others(unraisable: "sys.UnraisableHookArgs") -> None:
         # After the first write that fails, orbax closes the event loop that the others report to.
         if str(unraisable.exc_value) != "Event loop is closed":
             report(unraisable)

@@ -1,7 +1,5 @@
 """How a run saves its state, while it continues, and resumes from it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Checkpoints of the TensorFlow engine: files with a common prefix, listed in `checkpoint`."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -5,8 +5,6 @@
 With --to=google, it replaces the original's export_checkpoints.py.
 """
 
-from __future__ import annotations
-
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import

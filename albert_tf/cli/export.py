@@ -5,8 +5,6 @@
 It replaces the original's export_to_tfhub.py.
 """
 
-from __future__ import annotations
-
 from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras

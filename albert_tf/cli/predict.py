@@ -6,8 +6,6 @@
 The head of the model decides which of these it does, unless --task does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

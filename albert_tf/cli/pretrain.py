@@ -4,8 +4,6 @@
         --input_file='data/train.tfrecord*' --output_dir=out
 """
 
-from __future__ import annotations
-
 from albert_tf.engines.early_failures import tell_others
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras

@@ -4,8 +4,6 @@
 the current folder takes precedence.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Sequence

@@ -11,8 +11,6 @@ take. Where the user can do something about an error of the framework, methods r
 file or an argument is invalid), `OSError` (the disk is full) or `WorkerLost`.
 """
 
-from __future__ import annotations
-
 import abc
 import importlib
 from collections.abc import Iterator
@@ -51,7 +49,7 @@ class Engine(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def create(cls, options: DeviceOptions) -> Engine:
+    def create(cls, options: DeviceOptions) -> "Engine":
         """Return the engine on the devices that the options ask for; join the other workers.
 
         Raises:

@@ -1,7 +1,5 @@
 """Options of every engine: where a program runs, and in which precision."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

@@ -1,7 +1,5 @@
 """The devices of an engine, and which of them options ask for."""
 
-from __future__ import annotations
-
 import abc
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar

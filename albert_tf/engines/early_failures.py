@@ -4,8 +4,6 @@ A command, for a child of the process: `python -m albert_tf.engines.early_failur
 ERROR`. JAX aborts a process in which it waits in vain.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """The engines by name. This is the only place that names an engine's module; loads no framework."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

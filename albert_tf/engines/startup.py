@@ -4,8 +4,6 @@ Importing Keras costs a command several seconds for libraries that it never uses
 steps of a small model on JAX takes longer than anything else before the first step.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import hashlib

@@ -1,7 +1,5 @@
 """The steps that engines run: training, evaluation and prediction."""
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import inspect

@@ -4,8 +4,6 @@ A process that trains alone is its own chief, and none of these calls waits. All
 the same calls in the same order, since each call waits for the others.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import dataclasses

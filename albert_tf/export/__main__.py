@@ -1,7 +1,5 @@
 """Checks an export: `python -m albert_tf.export check DIR`."""
 
-from __future__ import annotations
-
 from albert_tf.engines.registry import select_engine
 from albert_tf.environment import quiet_import
 from albert_tf.export.export_options import CheckOptions

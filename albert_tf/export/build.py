@@ -3,8 +3,6 @@
 `python -m albert_tf.export check DIR` checks one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -5,8 +5,6 @@ regardless of the Unicode version and locale of TensorFlow. A table maps code po
 those that it lacks to 0; replacements map them to the code points that take their place.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import unicodedata

@@ -1,7 +1,5 @@
 """Checks an export in a process that loads it without this package."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import logging

@@ -1,7 +1,5 @@
 """Options of the export program and of the check of an export; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from albert_tf.options import WithPaths, option

@@ -4,8 +4,6 @@ encoder = tf.saved_model.load("export/encoder")
 encoder(preprocess(texts))["pooled_output"]             # [batch, hidden]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Every character keeps the span of the raw text that it comes from, as in
 `albert_tf.tokenizers.alignment`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,7 +36,7 @@ class Characters(NamedTuple):
     ends: tf.Tensor
     count: tf.Tensor
 
-    def gather(self, index: tf.Tensor) -> Characters:
+    def gather(self, index: tf.Tensor) -> "Characters":
         """Gather characters by index."""
         codes, rows, starts, ends = (tf.gather(part, index) for part in self[:-1])
         return Characters(codes, rows, starts, ends, self.count)

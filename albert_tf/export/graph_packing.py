@@ -1,7 +1,5 @@
 """Packs token ids into the inputs of a model, inside a TensorFlow graph."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

@@ -6,8 +6,6 @@
 TensorFlow Text is required wherever such a graph is created, loaded or served.
 """
 
-from __future__ import annotations
-
 import abc
 import functools
 import types

@@ -1,7 +1,5 @@
 """The folder of an export as a whole, and the `export.json` in it; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

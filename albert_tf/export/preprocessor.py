@@ -7,8 +7,6 @@ tokens = [preprocess.tokenize(questions), preprocess.tokenize(answers)]
 preprocess.bert_pack_inputs(tokens, seq_length=64)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Exports of fine-tuned models, which take strings."""
 
-from __future__ import annotations
-
 import abc
 import contextlib
 import dataclasses

@@ -4,8 +4,6 @@
 run by LiteRT, as they will be where they are used.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os

@@ -4,8 +4,6 @@ They are read as a stream from their start, so memory is bounded, and nothing ca
 the middle of one.
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import contextlib

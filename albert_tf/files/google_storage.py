@@ -1,7 +1,5 @@
 """Google Cloud Storage (`gs://`) as gcsfs reaches it, with the patience of `albert_tf.files`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """JSON from files and from outside, checked against the type that the reader names."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

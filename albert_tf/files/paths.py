@@ -1,7 +1,5 @@
 """Paths in one spelling, so that names on the disk can be compared and joined."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import glob

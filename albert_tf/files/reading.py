@@ -1,7 +1,5 @@
 """Reads local and remote files: globs, UTF-8 text, sizes and digests."""
 
-from __future__ import annotations
-
 import base64
 import fnmatch
 import glob

@@ -6,8 +6,6 @@ know that a restart helps. Everything else is a `FileNotFoundError` or another `
 with the server's own explanation.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import math

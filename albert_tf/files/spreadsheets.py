@@ -5,8 +5,6 @@ process. So this module is also a program, which reads a workbook from standard 
 of memory and time, and prints each row as a line of JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

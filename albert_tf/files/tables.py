@@ -1,7 +1,5 @@
 """Tables: rows of .tsv, .csv, .jsonl, .parquet and Excel files; the ending selects the format."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -33,7 +31,7 @@ class ValueText(str):
 
     value: Any
 
-    def __new__(cls, text: str, value: bool | int | float | None = None) -> ValueText:
+    def __new__(cls, text: str, value: bool | int | float | None = None) -> "ValueText":
         self = super().__new__(cls, text)
         self.value = value
         return self

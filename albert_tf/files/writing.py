@@ -3,8 +3,6 @@
 Local files survive a kill and a power cut: they are written under temporary names, and synced.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools

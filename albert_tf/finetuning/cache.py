@@ -4,8 +4,6 @@ The name of a file is a hash of everything that its content depends on, so it is
 other text, another vocabulary or another setting gives another file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@
 Without a command, call `albert_tf.finetuning.run.fine_tune(options, MyTask)`.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Errors that need neither a framework nor the data, so that they appear at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import os

@@ -1,7 +1,5 @@
 """Options that the fine-tuning programs share; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Mapping
@@ -282,7 +280,7 @@ class FineTuningOptions(TrainingOptions):
                 "only reads"
             )
 
-    def variants(self) -> list[FineTuningOptions]:
+    def variants(self) -> "list[FineTuningOptions]":
         """Return the options of each run that these ask for; several runs get folders of their own.
 
         Raises:

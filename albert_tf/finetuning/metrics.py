@@ -1,7 +1,5 @@
 """Metrics by name, all from scikit-learn and SciPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple

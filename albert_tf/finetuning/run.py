@@ -1,7 +1,5 @@
 """Fine-tuning on any kind of task: train, evaluate, predict, report."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

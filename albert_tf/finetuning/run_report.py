@@ -1,7 +1,5 @@
 """The report on fine-tuning: `report.html` in the output folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The runs of one command, one after the other: other settings, folds, models of an ensemble."""
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """One run of fine-tuning: a model that is trained, evaluated and used in a folder of its own."""
 
-from __future__ import annotations
-
 import functools
 import json
 import logging
@@ -134,7 +132,7 @@ class FineTuningRun:
         )
         self._pad = options.pad_to_max_length or self.engine.devices.is_tpu
 
-    def start(self) -> FineTuningRun:
+    def start(self) -> "FineTuningRun":
         """Train or resume, if the options ask for it, and load the checkpoint to evaluate.
 
         Raises:

@@ -1,7 +1,5 @@
 """Finds the config and the vocabulary of the model to fine-tune."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -1,7 +1,5 @@
 """Predictions for lines of standard input as they arrive, one line of results each."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

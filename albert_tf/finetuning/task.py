@@ -1,7 +1,5 @@
 """What one kind of fine-tuning supplies; everything else is `albert_tf.finetuning.run`."""
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import hashlib

@@ -5,8 +5,6 @@ its kind, its vocabulary and lengths may differ from the student's. What it pred
 `output_dir`, for a run that resumes, and for all seeds and folds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import gc

@@ -1,7 +1,5 @@
 """Options of the fine-tuning programs whose models may learn from a teacher; loads no framework."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from albert_tf.finetuning.finetuning_options import FineTuningOptions

@@ -1,7 +1,5 @@
 """What a folder with a trained model records about how it reads examples; loads no framework."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -4,8 +4,6 @@ Numbers are those of the vendors' data sheets, in TFLOP/s, without sparsity and 
 the sheet.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 

@@ -3,8 +3,6 @@
 Each function returns "float32" or "bfloat16", and why.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 

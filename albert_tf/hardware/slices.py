@@ -1,7 +1,5 @@
 """Cloud TPU slices as data: what a device of each generation can do, and how slices are shaped."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Unpack untrusted archives: nothing outside the folder, no links, no more than expected."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools

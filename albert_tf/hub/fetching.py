@@ -1,7 +1,5 @@
 """Fetches a file from a server: resumed, and checked against what the server says of it."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.client

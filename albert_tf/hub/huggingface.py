@@ -5,8 +5,6 @@ data sets, `hf://datasets/ORGANIZATION/NAME[@REVISION]/PATH`, are fetched into t
 there, unlike those of other servers, which are read where they are (`albert_tf.files`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import logging

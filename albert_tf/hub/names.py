@@ -7,8 +7,6 @@
 Everything behind an argument that names weights is given the local path.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -3,8 +3,6 @@
 The addresses are those that the original project, TF-Hub and Kaggle document.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

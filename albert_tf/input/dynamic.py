@@ -4,8 +4,6 @@ Everything is a function of the seed of a run and of the number of the visit, no
 that draws it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ One compiled loop parses all examples of a batch, without the lock of the interp
 threads can parse at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Examples held in memory, with every sequence at its own length."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Self

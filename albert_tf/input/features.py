@@ -3,8 +3,6 @@
 Writers and readers both use these definitions, so they cannot differ.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -4,8 +4,6 @@ Data preparation writes it. Training reads it to reject files that do not match 
 draw the masks of files without masks.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -9,8 +9,6 @@ spans never overlap; a span never crosses `[SEP]` from one segment into the othe
 a span is drawn before its position, so the available space does not bias the lengths.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

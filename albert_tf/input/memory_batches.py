@@ -5,8 +5,6 @@ a batch is padded to the smallest of a few lengths (`length_buckets`): few, sinc
 kernels compile every length separately.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -44,7 +42,7 @@ class MemoryStream:
     seed: int | None = None
     pad_to_max_length: bool = False
 
-    def batches(self, shard: Shard = WHOLE) -> MemoryBatches:
+    def batches(self, shard: Shard = WHOLE) -> "MemoryBatches":
         """Return the batches of a pipeline.
 
         Raises:

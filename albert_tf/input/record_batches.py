@@ -3,8 +3,6 @@
 They come in the order of `albert_tf.input.record_order`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import threading
@@ -73,7 +71,7 @@ class RecordStream:
         purpose = dynamic.TRAINING if self.is_endless else dynamic.EVALUATION
         return dynamic.draw(batch, positions, self.masks, self.seed, purpose)
 
-    def batches(self, shard: Shard = WHOLE) -> RecordBatches:
+    def batches(self, shard: Shard = WHOLE) -> "RecordBatches":
         """Return the batches of a pipeline."""
         return RecordBatches(self, shard)
 

@@ -6,8 +6,6 @@ manifest. The index of any other file, such as the original's, is found by follo
 its records.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

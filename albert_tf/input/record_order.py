@@ -19,8 +19,6 @@ any number of hosts. To start at a step, the window of that step is read.
 `albert_tf.engines.tensorflow.record_order` computes the same order by TensorFlow operations.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

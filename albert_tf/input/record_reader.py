@@ -1,7 +1,5 @@
 """Reads the records of TFRecord files, and checks every length and checksum; no TensorFlow."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A pipeline feeds the devices of one machine. It makes their rows of every global
 pipelines together make exactly the batch that one device would see.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from typing import Protocol

@@ -7,8 +7,6 @@ table from the start, as in Longformer (arXiv 2004.05150, section 5), because at
 tokens, the most of what a model learns of positions, then works in every copy.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Sequence

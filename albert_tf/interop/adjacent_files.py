@@ -1,7 +1,5 @@
 """Files next to the weights of a model: vocabulary, labels, results, training data."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging
@@ -109,7 +107,7 @@ class AdjacentFiles:
         names = {each: name for name, each in kind.problem_types.items()}
         return names.get(self.problem_type or ("regression" if outputs == 1 else ""))
 
-    def about(self, step: int | None) -> AdjacentFiles:
+    def about(self, step: int | None) -> "AdjacentFiles":
         """Return the same without results of another checkpoint; `step` is that of the weights."""
         evaluated = self.results.get("global_step")
         if not step or evaluated in (None, str(step)):

@@ -3,8 +3,6 @@
 `albert_tf.albert_zh_config` describes how the network differs.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

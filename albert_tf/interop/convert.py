@@ -1,7 +1,5 @@
 """Conversion of weights from one format to another, tensor by tensor."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib.util

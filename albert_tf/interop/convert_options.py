@@ -1,7 +1,5 @@
 """Options of the conversion program; loads neither TensorFlow nor Keras."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from albert_tf.options import WithPaths, option

@@ -1,7 +1,5 @@
 """A model between two formats, and the files that folders of several formats have in common."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

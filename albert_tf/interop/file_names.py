@@ -1,7 +1,5 @@
 """Names of the files of models and exports, and where they are; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import os
 
 from albert_tf.checkpoints import OrbaxFolder

@@ -1,7 +1,5 @@
 """Checkpoints of the original project and of albert_zh, which are flat lists of names."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -4,8 +4,6 @@ Their kernels are `[outputs, inputs]`, heads have other names, and the projectio
 the embeddings exists even if both widths are equal.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

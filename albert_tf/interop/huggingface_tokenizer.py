@@ -7,8 +7,6 @@ These tokenizers, like all tokenizers of that library, treat the names of specia
 as the symbols: their ids are those of `encode(text, special_symbols=True)`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Keras identifies variables by their place in the model object, not by path, so o
 kind that wrote a file can read it.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Weights in any format: detected from a path, opened, and loaded into a model."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

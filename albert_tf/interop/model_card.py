@@ -1,7 +1,5 @@
 """Model cards (README.md) of exported and converted models."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 Variables are recognized by the names that the object graph of a checkpoint records.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

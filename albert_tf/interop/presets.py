@@ -1,7 +1,5 @@
 """Opens weights together with everything next to them: config, vocabulary, labels, results."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import NamedTuple

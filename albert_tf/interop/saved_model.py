@@ -4,8 +4,6 @@ The functions in a SavedModel are never loaded. Weights are read from the checkp
 that were published without a config are recognized by the shapes of their weights.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import logging

@@ -24,8 +24,6 @@ Only registered functions can be saved with a model (`get_config`); they are the
 the name under which Keras knows them, "my_project>causal_attention".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import keras

@@ -3,8 +3,6 @@
 Variable paths are the names of the original project (`bert/encoder/transformer/group_0/...`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import keras

@@ -1,7 +1,5 @@
 """EncoderModel: the base class of all models that are an encoder with the heads of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

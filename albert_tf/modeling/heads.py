@@ -1,7 +1,5 @@
 """The models: an encoder with the heads of a task."""
 
-from __future__ import annotations
-
 import keras
 from keras import ops
 

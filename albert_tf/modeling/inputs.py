@@ -1,7 +1,5 @@
 """What models accept as input: names, shapes, dtypes and values of the features."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

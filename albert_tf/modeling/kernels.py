@@ -6,8 +6,6 @@ as long on them as on the matrix products, so its training step passes fused ker
 `PLAIN_KERNELS`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence

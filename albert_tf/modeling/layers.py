@@ -1,7 +1,5 @@
 """Parts of the layers: activations, initializers, dropout, selection of positions, linear heads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import keras

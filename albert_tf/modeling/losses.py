@@ -7,8 +7,6 @@ its part. Sums and weights of micro-batches and replicas add up, and their quoti
 over the whole batch, however unevenly the masked positions are distributed.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 

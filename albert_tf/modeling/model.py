@@ -1,7 +1,5 @@
 """AlbertModel: what the encoder and all models with heads have in common as Keras models."""
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Models and objectives of answers that are a part of a text (the original's SQuAD heads)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """One transformer layer (arXiv 1706.03762, section 3; post-layer-normalization as in BERT)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import keras
@@ -92,7 +90,7 @@ class TransformerBlock(keras.layers.Layer):
     def __init__(
         self,
         config: AlbertConfig,
-        first: TransformerBlock | None = None,
+        first: "TransformerBlock | None" = None,
         attention: str | Callable = DEFAULT,
         **kwargs,
     ):

@@ -4,8 +4,6 @@ The first two differ from their papers (arXiv 1711.05101 and 1904.00962): no bia
 default, and layer normalization and biases are neither decayed nor adapted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ Steps are integers, and the rest of a decay is a difference of integers: so floa
 last bit at any step, whereas `1 - step / total` loses digits towards the end.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 

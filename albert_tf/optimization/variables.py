@@ -1,7 +1,5 @@
 """Which variables a setting of an optimizer concerns: regular expressions for their paths."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The files that albert-predict writes: JSON lines, tab-separated values and Parquet."""
 
-from __future__ import annotations
-
 import abc
 import contextlib
 import os

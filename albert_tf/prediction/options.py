@@ -1,7 +1,5 @@
 """Flags of albert-predict."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from albert_tf.engines.device_options import DTYPE_POLICIES

@@ -1,7 +1,5 @@
 """Results and predictions by group, length and label, as parts of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """95 % confidence intervals of results, for the random choice of examples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A report as one self-contained HTML file: styles and charts inside, no script."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What all models on raw strings share: a Keras model, its tokenizer, and how they are created."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import random

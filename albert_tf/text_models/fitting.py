@@ -1,7 +1,5 @@
 """The arguments of `fit` in terms of the options of the commands, and the batches of these."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -53,7 +51,7 @@ class FitArguments:
     verbose: Any = option("auto")
 
     @classmethod
-    def checked(cls, arguments: Mapping[str, Any]) -> FitArguments:
+    def checked(cls, arguments: Mapping[str, Any]) -> "FitArguments":
         """Return the arguments by name.
 
         Raises:

@@ -1,7 +1,5 @@
 """Checks Python values that stand for texts, labels and numbers; all errors name the argument."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Fills masks in raw strings, and scores texts, with the masked-LM head of pretraining."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

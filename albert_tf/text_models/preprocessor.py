@@ -1,7 +1,5 @@
 """A Keras layer that turns strings into the inputs of a model, for `tf.data` and Keras models."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os
@@ -61,7 +59,7 @@ class Preprocessor(keras.layers.Layer):
         (2, 16)
     """
 
-    def __init__(self, tokenizer: Tokenizer | _Saved | str, max_length: int = 128, **kwargs):
+    def __init__(self, tokenizer: "Tokenizer | _Saved | str", max_length: int = 128, **kwargs):
         super().__init__(autocast=False, **kwargs)
         check_whole_number("max_length", max_length, MIN_LENGTH)
         self._tokenizer = Tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer

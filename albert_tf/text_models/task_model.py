@@ -1,7 +1,5 @@
 """Text models of a fine-tuning task: trained, evaluated, saved and exported as by its command."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math

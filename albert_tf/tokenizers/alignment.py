@@ -1,7 +1,5 @@
 """Maps the characters of a normalized text to the characters of the raw text."""
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

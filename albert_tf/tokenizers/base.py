@@ -17,8 +17,6 @@ Called with texts, a tokenizer returns the inputs of a model:
     outputs = model(features)
 """
 
-from __future__ import annotations
-
 import abc
 import itertools
 import os
@@ -71,7 +69,7 @@ class Tokenizer(abc.ABC):
         True
     """
 
-    _by_suffix: ClassVar[dict[str, type[Tokenizer]]] = {}
+    _by_suffix: "ClassVar[dict[str, type[Tokenizer]]]" = {}
 
     path: str
     normalization: Normalization
@@ -98,7 +96,7 @@ class Tokenizer(abc.ABC):
         path: str,
         do_lower_case: bool | None = None,
         normalization: Normalization | None = None,
-    ) -> Tokenizer:
+    ) -> "Tokenizer":
         """Load a vocabulary; the suffix of its name determines the class.
 
         Args:

@@ -11,8 +11,6 @@ others, so that it is preferred to them. Scores stay within the range of the mod
 lowest decides how unknown characters are scored and the highest how user-defined symbols are.
 """
 
-from __future__ import annotations
-
 import collections
 import heapq
 import itertools

@@ -6,8 +6,6 @@ the `tokenizer_config.json` next to it, under the names that Hugging Face uses. 
 a record is normalized as the original does it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json
@@ -45,7 +43,7 @@ class Normalization:
     tokenize_chinese_chars: bool | None = None
     unicode_form: Literal["NFC", "NFKC"] | None = None
 
-    def otherwise(self, *others: Normalization) -> Normalization:
+    def otherwise(self, *others: "Normalization") -> "Normalization":
         """Fill in what is not recorded from others, in order of precedence."""
         values = {}
         for field in dataclasses.fields(self):

@@ -1,7 +1,5 @@
 """Packs the tokens of texts and pairs of texts into sequences for a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The file contains the pieces and how text is normalized, from which a SentencePi
 `vocab.txt` with the same ids is written to a cache.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import dataclasses

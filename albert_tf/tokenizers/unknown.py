@@ -4,8 +4,6 @@ A WordPiece vocabulary turns the whole word around such a character into one `[U
 turns a run of such characters into one `<unk>`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

@@ -5,8 +5,6 @@ its own, once. `WordTable` cuts texts at these places, numbers the distinct word
 and copies the ids of known words; only new ones reach the tokenizer.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 

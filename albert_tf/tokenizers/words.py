@@ -1,7 +1,5 @@
 """Words of raw text, and which pieces of a vocabulary begin a word (for whole-word masking)."""
 
-from __future__ import annotations
-
 import functools
 import re
 import string

@@ -1,7 +1,5 @@
 """Lower bounds and estimates of step time, from the compiler's figures for a program."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import NamedTuple

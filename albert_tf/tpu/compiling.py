@@ -7,8 +7,6 @@ is a serialized HLO module of one replica, TRIPS the number of its micro-batches
 with the fields of `Compiled`. Loads no TensorFlow.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

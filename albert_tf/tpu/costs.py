@@ -9,8 +9,6 @@ writes out when asked (`KERNELS`), and with the traffic of any other instruction
 a bundle of instructions in every cycle in which it does not wait.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
@@ -36,10 +34,10 @@ class Costs(NamedTuple):
     kernel_flops: float = 0.0
     kernel_cycles: float = 0.0
 
-    def __add__(self, other: Costs) -> Costs:  # type: ignore[override]  # of tuples
+    def __add__(self, other: "Costs") -> "Costs":  # type: ignore[override]  # of tuples
         return Costs(*(one + another for one, another in zip(self, other, strict=True)))
 
-    def times(self, count: float) -> Costs:
+    def times(self, count: float) -> "Costs":
         return Costs(*(count * value for value in self))
 
 

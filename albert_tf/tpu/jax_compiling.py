@@ -8,8 +8,6 @@ crash and uses gigabytes of memory. Building the program and compiling it are on
 those of the TensorFlow engine, since a program of JAX names the devices that it is for.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

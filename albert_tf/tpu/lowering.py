@@ -7,8 +7,6 @@ the end. REQUEST is a JSON file of `replicas` and the `options` of pretraining; 
 serialized HLO module.
 """
 
-from __future__ import annotations
-
 import sys
 
 import tensorflow as tf
@@ -28,7 +26,7 @@ from albert_tf.training.run import create_training_step
 class _Replica(tf.distribute.ReplicaContext):
     """One replica of a slice; gets its number from the device, and reduces over all replicas."""
 
-    def __init__(self, strategy: SliceStrategy):
+    def __init__(self, strategy: "SliceStrategy"):
         super().__init__(strategy, replica_id_in_sync_group=gen_xla_ops.xla_replica_id())
 
     def all_reduce(self, reduce_op, value, options=None):

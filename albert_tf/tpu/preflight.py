@@ -4,8 +4,6 @@
         --topology=v3:16x16
 """
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 import importlib.util

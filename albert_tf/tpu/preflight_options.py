@@ -1,7 +1,5 @@
 """Flags of the preflight; loads neither TensorFlow nor JAX."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

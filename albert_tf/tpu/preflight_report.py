@@ -1,7 +1,5 @@
 """The preflight's report, line by line."""
 
-from __future__ import annotations
-
 from albert_tf.config import AlbertConfig
 from albert_tf.hardware.slices import GIB, Slice
 from albert_tf.logs import counted

@@ -1,7 +1,5 @@
 """The command that started a run, as reports and TensorBoard show it."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Evaluation during training, and the checkpoint with the best results."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

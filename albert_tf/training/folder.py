@@ -1,7 +1,5 @@
 """What the output folder of a run says about the runs before it; loads no framework."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

@@ -1,7 +1,5 @@
 """The health of a run: metrics, throughput, memory, steps that are not finite, and advice."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import resource

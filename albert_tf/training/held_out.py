@@ -1,7 +1,5 @@
 """Held-out examples as people read them: filled masks after each evaluation, and baselines."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

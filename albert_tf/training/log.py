@@ -1,7 +1,5 @@
 """The log of a training run: JSON lines, TensorBoard events, one progress line."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

@@ -1,7 +1,5 @@
 """The loops of training, evaluation and prediction, for any engine, model, objective and data."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """Pretraining: masked language model and a task on pairs of segments, on TFRecords."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

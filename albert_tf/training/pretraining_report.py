@@ -1,7 +1,5 @@
 """The report on pretraining: `report.html` in the output folder."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -14,8 +14,6 @@ calling `pretrain`:
     ))
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -79,7 +77,7 @@ class PretrainingTask:
             return features
         return {name: f for name, f in features.items() if not name.startswith(_DRAWN)}
 
-    def measured_by(self, other: PretrainingTask) -> bool:
+    def measured_by(self, other: "PretrainingTask") -> bool:
         """Return whether a model of this task can be evaluated on data of another one."""
         return self.model is other.model and set(other.heads) <= set(self.heads)
 

@@ -1,7 +1,5 @@
 """The TFRecord files that pretraining reads, and what their manifests say about them."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -72,7 +70,7 @@ class Records(NamedTuple):
     @classmethod
     def find(
         cls, engine: Engine, options: PretrainingOptions, argument: str, config: AlbertConfig
-    ) -> Records:
+    ) -> "Records":
         """Return the files of an option.
 
         Raises:

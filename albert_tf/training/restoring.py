@@ -1,7 +1,5 @@
 """Weights that training starts from, and those that it has left in a folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Iterable, Iterator

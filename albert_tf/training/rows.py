@@ -1,7 +1,5 @@
 """Rows of `metrics.jsonl` and `evaluations.jsonl`, JSON lines: a step, and the metrics of it."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Mapping

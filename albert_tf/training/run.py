@@ -1,7 +1,5 @@
 """What pretraining and fine-tuning have in common: from options to a trained model in a folder."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

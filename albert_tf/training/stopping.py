@@ -1,7 +1,5 @@
 """Stopping cleanly in training: SIGTERM (preemption, a time limit), Ctrl-C, a closed terminal."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -33,7 +31,7 @@ class StopSignals:
         self.received: int | None = None
         self._handlers: dict[int, Any] = {}
 
-    def __enter__(self) -> StopSignals:
+    def __enter__(self) -> "StopSignals":
         if threading.current_thread() is not threading.main_thread():
             return self
         # Python's handlers run between two Python instructions, which a call of the engine may

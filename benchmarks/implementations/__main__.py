@@ -8,8 +8,6 @@ input line with a number, runs this many steps and prints {"seconds": ..., "peak
 `device()`, if it has this function: "platform" ("gpu" or "cpu"), "name", and "peak_memory" there.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Hugging Face's PyTorch model, with its default attention (SDPA)."""
 
-from __future__ import annotations
-
 import contextlib
 
 import torch

@@ -7,8 +7,6 @@ to 0. Its order of sentences is not trained, as in the example. Writes `metrics.
 `evaluations.jsonl` as run_pretraining.py does.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """KerasHub's ALBERT on TensorFlow, trained as `fit` does, in a function of its own."""
 
-from __future__ import annotations
-
 import keras
 import keras_hub
 import tensorflow as tf

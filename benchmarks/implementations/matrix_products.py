@@ -1,7 +1,5 @@
 """TensorFlow's matrix product: how fast this machine multiplies, independent of any model."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from benchmarks.implementations.workload import Workload

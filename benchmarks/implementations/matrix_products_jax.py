@@ -1,7 +1,5 @@
 """JAX's matrix product: how fast this device multiplies, independent of any model."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

@@ -1,7 +1,5 @@
 """albert_tf: the training step and the model as the commands run them."""
 
-from __future__ import annotations
-
 import keras
 import tensorflow as tf
 

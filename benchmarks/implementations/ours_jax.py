@@ -1,7 +1,5 @@
 """albert_tf with --engine=jax: the training step as the commands run it, without TensorFlow."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 

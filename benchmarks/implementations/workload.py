@@ -1,7 +1,5 @@
 """The work that all implementations do; imports no framework."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parts of the suite, by name; each is a module with `run(suite) -> Result`."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Fine-tuning steps and inference of albert_tf and of other libraries."""
 
-from __future__ import annotations
-
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import TRAINING, classification_flops
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite

@@ -1,7 +1,5 @@
 """A pretraining step (forward, backward and update) of albert_tf and of other libraries."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

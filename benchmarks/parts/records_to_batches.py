@@ -5,8 +5,6 @@ batches of training. The rate that a TPU needs follows from the least time of th
 --albert_config_file on --topology: no training on that slice consumes examples faster.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import tempfile

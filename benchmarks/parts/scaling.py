@@ -1,7 +1,5 @@
 """How time and memory of a training step grow with batch size, length, depth and width."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig

@@ -1,7 +1,5 @@
 """Start-up times: imports, --help, the first step, compilation, exports."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 import functools

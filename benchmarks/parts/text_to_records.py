@@ -4,8 +4,6 @@ The commands are measured with their start-up and the memory of their largest pr
 corpus grows.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

@@ -18,8 +18,6 @@ A new format is a module with two functions and a row here:
 Code outside of this package can add a row before it calls `data_prep.extraction.extract`.
 """
 
-from __future__ import annotations
-
 from data_prep.corpora import (
     books,
     reading_sets,

@@ -1,7 +1,5 @@
 """What a reader of a corpus format consists of, and what it yields."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections import Counter
@@ -40,7 +38,7 @@ class Document(_Document):
 
     __slots__ = ()
 
-    def __new__(cls, name: str, source: str, paragraphs: list[str], key: str = "") -> Document:
+    def __new__(cls, name: str, source: str, paragraphs: list[str], key: str = "") -> "Document":
         valid = list(map(valid_text, paragraphs))
         return super().__new__(cls, valid_text(name), valid_text(source), valid, valid_text(key))
 
@@ -77,7 +75,7 @@ class Counts:
     unknown_templates: Counter[str] = dataclasses.field(default_factory=Counter)
     warnings: list[str] = dataclasses.field(default_factory=list)
 
-    def __iadd__(self, other: Counts) -> Counts:
+    def __iadd__(self, other: "Counts") -> "Counts":
         self.input_bytes += other.input_bytes
         self.characters += other.characters
         self.repeated_characters += other.repeated_characters
@@ -89,7 +87,7 @@ class Counts:
             self.warn(line)
         return self
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: "Counts") -> "Counts":
         total = Counts()
         total += self
         total += other
@@ -104,7 +102,7 @@ class Counts:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Counts:
+    def from_dict(cls, values: dict[str, Any]) -> "Counts":
         counters = {
             name: Counter(values.get(name, {})) for name in ("left_out", "unknown_templates")
         }

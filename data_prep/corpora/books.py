@@ -1,7 +1,5 @@
 """Books as plain text files: a document each, however their lines are wrapped."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ Template:Disambiguation, with its shortcuts and special forms; the others are th
 counterparts in other languages.
 """
 
-from __future__ import annotations
-
 import re
 
 from data_prep.corpora.base import names_in

@@ -7,8 +7,6 @@ start; this process does so, and distributes the pages as XML.
 A page belongs to the unit in which its `<page>` begins. Damaged pages are left out and reported.
 """
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import re

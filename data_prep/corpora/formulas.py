@@ -1,7 +1,5 @@
 r"""Simple formulas as plain text: `x_1 \le \alpha` -> "x₁ ≤ α"."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

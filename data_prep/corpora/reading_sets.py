@@ -5,8 +5,6 @@ of both. In their published form, SQuAD (1.1 or 2.0) is a JSON file of articles,
 with one JSON file per passage, such as `RACE/dev/high/75.txt`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import os

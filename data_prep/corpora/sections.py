@@ -1,7 +1,5 @@
 """Selects the lines of an article that are text: no lists, no references at its end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -5,8 +5,6 @@ rows can be taken as a document. Tables are read as streams, which this process 
 some megabytes, so none has to fit into memory and all processes share a large one.
 """
 
-from __future__ import annotations
-
 import codecs
 import collections
 import functools

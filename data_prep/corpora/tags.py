@@ -5,8 +5,6 @@ too, an element ends at its own closing tag or not at all: one that begins again
 was not closed the first time, so that little text is hidden by a mistake.
 """
 
-from __future__ import annotations
-
 import re
 
 from data_prep.corpora.formulas import formula_text

@@ -4,8 +4,6 @@ Corpora without blank lines, such as the files of BookCorpus, are read in docume
 number of lines.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

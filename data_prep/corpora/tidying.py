@@ -1,7 +1,5 @@
 """Tidies the lines of an article: drops what is left of broken markup, and closes gaps."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

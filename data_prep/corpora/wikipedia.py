@@ -1,7 +1,5 @@
 """Articles of Wikipedia and other wikis from their dumps (https://dumps.wikimedia.org)."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ does before it parses; this leaves a third less to parse. The rest is parsed by 
 and visited once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -270,7 +268,7 @@ class _Writer:
         elif name not in _DROPPED:
             self.write(node.contents)
 
-    _WRITERS: ClassVar[dict[type[nodes.Node], Callable[[_Writer, Any], None]]] = {
+    _WRITERS: "ClassVar[dict[type[nodes.Node], Callable[[_Writer, Any], None]]]" = {
         nodes.Text: _text,
         nodes.HTMLEntity: _entity,
         nodes.Heading: _heading,

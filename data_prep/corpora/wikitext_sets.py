@@ -8,8 +8,6 @@ article, which is a document. Hyphens, commas and points inside of words and num
 Source: Merity et al., "Pointer Sentinel Mixture Models", 2016, section 4.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -10,8 +10,6 @@ vocabulary, ids are shown. Files of the original project can be read as well.
 # This folder has no __init__.py: with one, `python data_prep/extract_corpus.py`, which makes Python
 # search data_prep/ first, would import it instead of the standard library's `inspect`.
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

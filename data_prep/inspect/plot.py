@@ -1,7 +1,5 @@
 """Plots of the statistics of a data set."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

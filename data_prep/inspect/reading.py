@@ -1,7 +1,5 @@
 """Reads examples from TFRecord files whose features and lengths are not known in advance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How examples are shown: the names of ids and labels, and the examples as text."""
 
-from __future__ import annotations
-
 import dataclasses
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +33,7 @@ class Names:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def find(cls, paths: Sequence[str], vocabulary: str | None) -> Names:
+    def find(cls, paths: Sequence[str], vocabulary: str | None) -> "Names":
         """Find the names for some files.
 
         Args:

@@ -1,7 +1,5 @@
 """Statistics of all examples of some files, in one pass and little memory."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from collections.abc import Mapping

@@ -5,8 +5,6 @@
 The stages are the project's own commands, with the flags in `configs/demo/*.cfg`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -75,7 +73,7 @@ class State:
         self._path, self._corpus, self.started, self.done = path, corpus, started, done
 
     @classmethod
-    def open(cls, folder: str, corpus: str) -> State:
+    def open(cls, folder: str, corpus: str) -> "State":
         """Open the state of a folder; a folder with a run on another corpus is moved aside."""
         path = f"{folder}/stages.json"
         if exists(path):

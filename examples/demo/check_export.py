@@ -6,8 +6,6 @@ Uses only TensorFlow and SentencePiece, the exported folder and held-out TFRecor
 tokens and sentence order through the serving signatures, and saves a few pairs for the report.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

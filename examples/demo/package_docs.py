@@ -3,8 +3,6 @@
 python -m examples.demo.package_docs --package_list=configs/demo/packages.txt --output_dir=docs
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dataclasses

@@ -8,8 +8,6 @@ documents that neither pretraining nor fine-tuning has seen. The name of the sou
 give it away, is removed from every passage.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import random

@@ -1,7 +1,5 @@
 """The stages of the demo: the commands that a user would type, in order."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

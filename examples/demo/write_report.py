@@ -3,8 +3,6 @@
 python -m examples.demo.write_report --output_dir=demo
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.metadata
 import json

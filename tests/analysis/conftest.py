@@ -1,7 +1,5 @@
 """A tiny model with a vocabulary of letters; needs no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

@@ -1,7 +1,5 @@
 """Every analysis as a user runs it, in one process."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pathlib

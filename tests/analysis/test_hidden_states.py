@@ -3,8 +3,6 @@
 Needs no TensorFlow: tests/modeling/test_jax_backend.py runs it on JAX.
 """
 
-from __future__ import annotations
-
 import math
 
 import keras

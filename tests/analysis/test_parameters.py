@@ -1,7 +1,5 @@
 """Parameters and operations by part against Keras models and the formulas of the whole."""
 
-from __future__ import annotations
-
 import json
 import math
 

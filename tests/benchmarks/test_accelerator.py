@@ -1,7 +1,5 @@
 """The benchmark of one GPU, on a CPU: what it computes and reports; how fast is not looked at."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

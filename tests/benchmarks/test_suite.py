@@ -1,7 +1,5 @@
 """The benchmark suite: its arithmetic, its files, failing processes, and its command."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

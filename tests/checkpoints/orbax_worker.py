@@ -1,7 +1,5 @@
 """A process that saves checkpoints of the JAX engine, alone or with others: NAME=VALUE, ..."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

@@ -1,7 +1,5 @@
 """Checkpoints of every engine: which one is used, which are kept, and what a kill leaves."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

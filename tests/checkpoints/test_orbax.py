@@ -1,7 +1,5 @@
 """Checkpoints of the JAX engine: atomic, complete to the byte, and what does not fit."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

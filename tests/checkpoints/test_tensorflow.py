@@ -1,7 +1,5 @@
 """Checkpoints: flat names, resuming, and what does not fit."""
 
-from __future__ import annotations
-
 import pathlib
 import threading
 

@@ -1,7 +1,5 @@
 """A small real corpus and a vocabulary trained on it: the help texts of Python itself."""
 
-from __future__ import annotations
-
 import pathlib
 import pydoc_data.topics
 

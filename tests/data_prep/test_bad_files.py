@@ -1,7 +1,5 @@
 """One input file that cannot be read: refused before any work is done, or left out and counted."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import json

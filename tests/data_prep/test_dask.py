@@ -1,7 +1,5 @@
 """A Dask cluster writes the files of a single machine, whatever happens to its workers."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

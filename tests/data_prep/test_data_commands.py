@@ -1,7 +1,5 @@
 """The three commands as users run them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Corpora: held-out documents, splits, samples, and no partial output."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

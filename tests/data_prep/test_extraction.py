@@ -1,7 +1,5 @@
 """Extraction: the same bytes for any number of processes and any interruption."""
 
-from __future__ import annotations
-
 import bz2
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The output of `inspect` matches the content of the files."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """Documents in other languages are left out and counted."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

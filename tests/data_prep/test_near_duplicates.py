@@ -1,7 +1,5 @@
 """Near duplicates: found as an exact comparison finds them, counted, and the same in any run."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import re

@@ -1,7 +1,5 @@
 """Worker processes: order, bounded memory, and what happens when one is killed."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import random

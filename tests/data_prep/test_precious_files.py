@@ -1,7 +1,5 @@
 """What is not ours is not touched: inputs, links, and folders of others."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

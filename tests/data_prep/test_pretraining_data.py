@@ -1,7 +1,5 @@
 """From text to TFRecords: the files depend on text, options and seed only."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools

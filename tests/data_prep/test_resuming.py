@@ -1,7 +1,5 @@
 """Unfinished work is resumed, verified, and never has a final name."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """The shuffle: complete, uniform, and independent of buckets and blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Pairs of segments: documents are not mixed, no token is lost, labels are correct."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

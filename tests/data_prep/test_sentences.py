@@ -1,7 +1,5 @@
 """Sentences of 39 languages, worked out by hand, and what no language may do to a text."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 

@@ -1,7 +1,5 @@
 """A corpus in units: every document is read once, for any ranges."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

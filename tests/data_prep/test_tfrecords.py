@@ -1,7 +1,5 @@
 """Files that both projects can read, with the bytes that TensorFlow writes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Vocabularies laid out as in the original, from a uniform sample, or a clear error."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

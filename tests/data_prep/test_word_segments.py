@@ -1,7 +1,5 @@
 """Whole words are masked in scripts without spaces, and nothing else changes."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import pathlib

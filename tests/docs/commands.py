@@ -1,7 +1,5 @@
 """Commands in pages and recipes: their words, and the options that they come to."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The commands of the Chinese pages and of docs/clue.md are commands that the programs accept."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every change of docs/extending.md: how many files it touches, and that it works when used."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The recipes of fine-tuning, by name: they parse, and hold the published values."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.config import AlbertConfig

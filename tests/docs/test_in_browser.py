@@ -1,7 +1,5 @@
 """Every page of the documentation site can be read on a phone, in light and dark."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

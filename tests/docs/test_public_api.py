@@ -1,7 +1,5 @@
 """Every public name has a docstring, an example that runs, and an entry on the overview page."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.util
 import inspect

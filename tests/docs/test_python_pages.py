@@ -1,7 +1,5 @@
 """The Python of docs/keras.md and docs/text-models.md runs as it is written."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The recipes of pretraining, by name: they parse, and hold the paper's values."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """The whole way, command by command, on a corpus of Python's own help texts and a tiny model."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Exports and conversions of a run whose best checkpoint is not its last answer as it predicted."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """The commands on a bucket, in processes that cannot import TensorFlow, except for exports."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

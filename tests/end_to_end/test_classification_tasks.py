@@ -1,7 +1,5 @@
 """run_classifier.py's tasks and tables with a tiny model, from flags to files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

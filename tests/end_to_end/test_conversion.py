@@ -1,7 +1,5 @@
 """A pretrained model on its way to other formats, and back into training, as a user would go."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

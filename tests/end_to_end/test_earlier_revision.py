@@ -1,7 +1,5 @@
 """What an earlier revision wrote is resumed, evaluated, converted and used by this one."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """What is wrong with a command is reported before a framework is loaded."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """--do_eval and --eval_every_steps: of which checkpoints, on which examples, by which names."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

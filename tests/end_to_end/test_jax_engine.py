@@ -1,7 +1,5 @@
 """The commands with --engine=jax, in processes that cannot import TensorFlow."""
 
-from __future__ import annotations
-
 import pathlib
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Two workers on this machine, killed, stopped and restarted, train as one device does."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import subprocess

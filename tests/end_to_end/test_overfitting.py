@@ -1,7 +1,5 @@
 """A model that cannot learn a few examples by heart has a fault between file and update."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every command leaves the same files however its paths are spelled."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """No command loses finished work when the power is cut."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 

@@ -1,7 +1,5 @@
 """`--dtype=auto` and the record of what it chose."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

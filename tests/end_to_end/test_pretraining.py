@@ -1,7 +1,5 @@
 """run_pretraining.py: what it leaves, going on after a kill, and what it says of bad input."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

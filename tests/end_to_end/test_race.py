@@ -1,7 +1,5 @@
 """run_race.py, as a user would call it: RACE folders."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import random

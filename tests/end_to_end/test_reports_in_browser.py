@@ -1,7 +1,5 @@
 """Reports and the page of attention can be read on a phone, in light and dark."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.analysis import attention

@@ -1,7 +1,5 @@
 """run_squad.py on a tiny model, as a user would call it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """Training that is stopped, killed or started twice: nothing is lost, and nothing goes wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 """run_tagger.py, as a user would call it: columns, raw texts, and named entities by context."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """What commands load before the first step, and what JAX compiles only once."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import pathlib

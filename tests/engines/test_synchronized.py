@@ -1,7 +1,5 @@
 """What other workers do when one of them fails, or differs from them."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

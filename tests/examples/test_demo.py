@@ -1,7 +1,5 @@
 """The parts of the demo that are its own: the passages, its state, and what the report reckons."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

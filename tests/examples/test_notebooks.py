@@ -1,7 +1,5 @@
 """The notebooks run from top to bottom, and their stored outputs are those of a complete run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The script that trains on spot TPUs, against a stand-in for gcloud that answers from a list."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A study of one's own runs from its file, resumes after an interruption, and shares runs."""
 
-from __future__ import annotations
-
 import json
 import pydoc_data.topics
 import re

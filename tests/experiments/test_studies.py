@@ -1,7 +1,5 @@
 """Studies are declared correctly, and what is made of their results is right."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """An export of a pretrained model and one of a classifier, for all tests that only read them."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,7 +1,5 @@
 """Exports with preprocessing, used from outside as TF-Hub's encoders are."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import pathlib

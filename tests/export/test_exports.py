@@ -1,7 +1,5 @@
 """Exported encoders: their outputs, how they are trained further, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

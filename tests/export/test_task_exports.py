@@ -1,7 +1,5 @@
 """export_saved_model of fine-tuned models: folders, TFLite files, cards, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """What fine-tuned models note of themselves, and what exports read of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import types

@@ -1,7 +1,5 @@
 """Served models give what the fine-tuning programs predict, from the same texts."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 

@@ -1,7 +1,5 @@
 """Tokenizers inside a graph give the ids and offsets of the ones in Python, and pack them alike."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

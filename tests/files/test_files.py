@@ -1,7 +1,5 @@
 """Folders locked for one program, copies, identities and hashes of files."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """JSON is checked against the form that its reader declares."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

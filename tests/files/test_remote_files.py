@@ -1,7 +1,5 @@
 """Files in a bucket, through a server that speaks the protocol of Google Cloud Storage."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -1,7 +1,5 @@
 """Tables of every kind hold the same rows, and what is wrong with them is named."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """Cross-validation: every row is predicted once, by a model that was trained without it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

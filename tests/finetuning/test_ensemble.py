@@ -1,7 +1,5 @@
 """Ensembles: what is averaged, against plain loops; what does not fit together is named."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

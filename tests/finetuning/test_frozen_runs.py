@@ -1,7 +1,5 @@
 """Frozen variables keep their bits and have no moments, resumed or not."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import types

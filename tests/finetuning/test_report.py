@@ -1,7 +1,5 @@
 """The report of a run, of a task that nothing was trained for."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Fine-tuning as a whole: the best checkpoint, early stopping, several runs, streams."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

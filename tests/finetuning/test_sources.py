@@ -1,7 +1,5 @@
 """Where config and vocabulary are found, and what is kept of examples."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """A teacher predicts once, by its own labels and vocabulary, and a student learns from it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

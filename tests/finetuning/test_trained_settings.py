@@ -1,7 +1,5 @@
 """What a trained folder records about its options, and what is computed from them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

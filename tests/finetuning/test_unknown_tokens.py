@@ -1,7 +1,5 @@
 """What fine-tuning prints about characters that the vocabulary lacks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

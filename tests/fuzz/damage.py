@@ -1,7 +1,5 @@
 """What a disk, a crash or a stranger does to a file."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

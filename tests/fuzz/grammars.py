@@ -1,7 +1,5 @@
 """Well-formed files with what a format allows but readers rarely expect."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Every kind of file that the programs read: how to make one, and how it is read."""
 
-from __future__ import annotations
-
 import bz2
 import functools
 import gzip

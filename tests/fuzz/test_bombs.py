@@ -1,7 +1,5 @@
 """Small files that stand for much more, or that take much time: both are bounded."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import time

@@ -1,7 +1,5 @@
 """Files that are damaged, or were made to harm: one line names the file, or they are read."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import shutil

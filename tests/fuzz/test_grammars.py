@@ -1,7 +1,5 @@
 """Files that a grammar of each format gives: all of their text is read, and can be written."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

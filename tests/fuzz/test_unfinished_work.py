@@ -1,7 +1,5 @@
 """Whatever happens to the files of unfinished work: what resumes ends with the same bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import pathlib

@@ -1,7 +1,5 @@
 """Peaks of devices by the names that drivers give them."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops, tpu_chips

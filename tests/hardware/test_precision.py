@@ -1,7 +1,5 @@
 """The precision that `--dtype=auto` chooses for a device."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.hardware import precision

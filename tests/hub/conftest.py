@@ -1,7 +1,5 @@
 """A Hugging Face Hub of one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

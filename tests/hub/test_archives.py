@@ -1,7 +1,5 @@
 """Untrusted archives: unpacked as they are, or refused before anything is written."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

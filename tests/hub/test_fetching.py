@@ -1,7 +1,5 @@
 """Archives by name: fetched once, resumed, checked, and errors that name the way around."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Files of the Hugging Face Hub by name: cached, resumed, offline, and errors of one line."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import subprocess

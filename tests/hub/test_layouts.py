@@ -1,7 +1,5 @@
 """Every place that publishes weights: fetched by name from an imitation, loaded, and the same."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

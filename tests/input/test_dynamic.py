@@ -1,7 +1,5 @@
 """What training draws at every visit: the order of segments, and masks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression

@@ -1,7 +1,5 @@
 """Parsing of `tf.train.Example`: any form that protocol buffers allow, as TensorFlow reads it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

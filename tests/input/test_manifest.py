@@ -1,7 +1,5 @@
 """Manifests are found by the files they list, and checked against options."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pathlib

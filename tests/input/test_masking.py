@@ -1,7 +1,5 @@
 """Masks: which tokens are masked, how many, and with which distribution."""
 
-from __future__ import annotations
-
 import re
 
 import numba

@@ -1,7 +1,5 @@
 """Batches of examples in memory: their order, and what they contain for any shard and thread."""
 
-from __future__ import annotations
-
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 

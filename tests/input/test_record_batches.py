@@ -1,7 +1,5 @@
 """Batches without TensorFlow: those of the TensorFlow engine, for any shard, step and thread."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Where records are: as data preparation wrote it down, or found in any TFRecord file."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

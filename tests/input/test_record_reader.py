@@ -1,7 +1,5 @@
 """Records read without TensorFlow: damage, memory, and files that do not fit."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import struct

@@ -1,7 +1,5 @@
 """convert_checkpoint.py with more pieces and positions: old rows and ids stay, new are used."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 

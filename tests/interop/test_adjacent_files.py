@@ -1,7 +1,5 @@
 """Which checkpoint of a folder is exported and converted, and what its card says."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Published Chinese models, imitated with random weights: the same outputs, or a refusal."""
 
-from __future__ import annotations
-
 import json
 import math
 

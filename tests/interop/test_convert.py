@@ -1,7 +1,5 @@
 """convert_checkpoint.py: any format to any other, bit by bit, and what it refuses."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Weights of any format in any model: found by looking, matched by name, never silently random."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 

@@ -1,7 +1,5 @@
 """Tokenizer files for Hugging Face: the same ids as ours with every reader."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

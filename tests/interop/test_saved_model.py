@@ -1,7 +1,5 @@
 """SavedModels of TF-Hub and Model Garden, and this project's own, read as weights."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """Training folders of both engines: told apart, read, converted with all that resuming needs."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

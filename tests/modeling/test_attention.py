@@ -1,7 +1,5 @@
 """Attention can be replaced, and its weights and the embeddings can be read."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """Properties of the model that hold whatever its weights are."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

@@ -1,7 +1,5 @@
 """Keras's own training of the models: the loss is the objective's, or any of Keras."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

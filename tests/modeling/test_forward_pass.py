@@ -1,7 +1,5 @@
 """The model against a forward pass in NumPy, and that against the original."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

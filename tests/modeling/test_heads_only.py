@@ -1,7 +1,5 @@
 """With `heads_only`, models return the same logits and nothing else."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

@@ -1,7 +1,5 @@
 """The models against outputs and losses of Hugging Face's, with the weights read from its files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from keras import ops

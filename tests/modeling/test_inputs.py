@@ -1,7 +1,5 @@
 """What models accept as input, by any of its names, and how they refuse the rest."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

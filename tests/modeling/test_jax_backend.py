@@ -1,7 +1,5 @@
 """Tests of models, optimizers and fine-tuning, on JAX and without TensorFlow, in one process."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

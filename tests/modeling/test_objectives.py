@@ -1,7 +1,5 @@
 """Objectives of fine-tuning: values by their formulas, gradients by differences, uneven splits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from keras import ops

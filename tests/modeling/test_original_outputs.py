@@ -1,7 +1,5 @@
 """The model against arrays that the original code produced."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

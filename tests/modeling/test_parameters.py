@@ -1,7 +1,5 @@
 """Which parameters a model has, which layers share, which training keeps; that all are saved."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """The head for questions without an answer, against its formulas in NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

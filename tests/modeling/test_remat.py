@@ -1,7 +1,5 @@
 """Layers that the backward pass computes a second time give the same gradients."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

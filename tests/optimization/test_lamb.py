@@ -1,7 +1,5 @@
 """Optimizers by name, what LAMB measures, and updates that do not apply."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Layer-wise decay of the learning rate: by how much each variable moves."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Muon against singular value decompositions and its formula in NumPy and float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Training steps against those of the original's optimizers and of TensorFlow Addons' LAMB."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

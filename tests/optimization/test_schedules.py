@@ -1,7 +1,5 @@
 """Learning-rate schedules against their formulas in float64, at every kind of step there is."""
 
-from __future__ import annotations
-
 import math
 
 import keras

@@ -1,7 +1,5 @@
 """TensorFlow's sparse gradients, which the other backends do not have."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

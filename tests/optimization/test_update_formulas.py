@@ -1,7 +1,5 @@
 """LAMB and AdamW against their formulas in NumPy and float64, clipping and schedule included."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """95 % intervals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Charts, breakdowns and the page that holds them."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

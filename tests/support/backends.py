@@ -4,8 +4,6 @@ TensorFlow computes op by op, which for the models of tests is fastest. JAX woul
 operation by itself that way, so there each function is compiled as a whole.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable

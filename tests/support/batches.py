@@ -1,7 +1,5 @@
 """What tests of batches share: files, streams, and comparison with the TensorFlow engine."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
@@ -23,7 +21,7 @@ class ListStream:
         self._batches = batches
         self.element_spec = {name: (v.shape, v.dtype) for name, v in batches[0].items()}
 
-    def batches(self, shard: Shard) -> ListStream:
+    def batches(self, shard: Shard) -> "ListStream":
         assert shard == Shard()
         return self
 

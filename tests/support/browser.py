@@ -1,7 +1,5 @@
 """Pages as a headless Chromium shows them on a phone, in light and dark."""
 
-from __future__ import annotations
-
 import contextlib
 import pathlib
 import shutil

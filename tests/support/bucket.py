@@ -9,8 +9,6 @@ generations and preconditions. Source: https://cloud.google.com/storage/docs/jso
     python -m tests.support.bucket 9000          # until it is interrupted
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
@@ -76,7 +74,7 @@ class Bucket:
     def address(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def __enter__(self) -> Bucket:
+    def __enter__(self) -> "Bucket":
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._run(self._start())

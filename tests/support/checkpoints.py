@@ -1,7 +1,5 @@
 """States of training of every engine, and folders with their checkpoints."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple

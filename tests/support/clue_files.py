@@ -1,7 +1,5 @@
 """Small files in the layouts in which CLUE's tasks are published, with sentences of our own."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from typing import Any

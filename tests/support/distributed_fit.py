@@ -1,7 +1,5 @@
 """A test for JAX with two devices: `fit` under `keras.distribution` is as on one device."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The code of docs/extending.md, as changes of files."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import textwrap

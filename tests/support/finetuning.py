@@ -1,7 +1,5 @@
 """A problem that a tiny model learns in seconds: texts of two kinds of words, in files."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import random

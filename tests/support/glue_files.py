@@ -1,7 +1,5 @@
 """Small files of GLUE's formats, column by column as they are published, and as on the Hub."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pyarrow

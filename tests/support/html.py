@@ -1,7 +1,5 @@
 """Reading pages back."""
 
-from __future__ import annotations
-
 import html.parser
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}

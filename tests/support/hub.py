@@ -1,7 +1,5 @@
 """A server with the part of the Hugging Face Hub's interface that reading files takes."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import http.server

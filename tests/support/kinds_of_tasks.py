@@ -1,7 +1,5 @@
 """What every kind of task has in common: its command, its model on strings and its export agree."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import random

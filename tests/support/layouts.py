@@ -1,7 +1,5 @@
 """Published weights in small: the files, names and config keys of each place, as archives."""
 
-from __future__ import annotations
-
 import io
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """ALBERT under the names and shapes of TensorFlow Model Garden, computed with its einsums."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,7 +1,5 @@
 """What tests of conversion share: models of every structure with random weights."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

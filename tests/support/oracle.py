@@ -4,8 +4,6 @@ As slow and as plain as it gets: one sequence and one attention head at a time. 
 dictionary by the original's variable names.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

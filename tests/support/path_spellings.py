@@ -4,8 +4,6 @@ python -m tests.support.path_spellings tensorflow FOLDER ""
 python -m tests.support.path_spellings jax FOLDER gs://bucket
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Addresses on this machine for processes that talk to each other."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 

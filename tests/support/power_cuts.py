@@ -5,8 +5,6 @@ its final name, the names in its folder before anything that it replaces is remo
 before the command ends.
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import pathlib

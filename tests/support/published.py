@@ -1,7 +1,5 @@
 """A folder in place of published weights, which examples and notebooks load by name."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from albert_tf.config import AlbertConfig

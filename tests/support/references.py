@@ -4,8 +4,6 @@
 computed with it are other people's text; they lie next to the repository, or nowhere.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What tests of served models share: a small vocabulary, tricky texts, models that differ."""
 
-from __future__ import annotations
-
 import pathlib
 import random
 

@@ -1,7 +1,5 @@
 """A server of archives, as the hosts of published weights answer: ranges, tags, checksums."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.server

@@ -1,7 +1,5 @@
 """Tokenized texts, and runs of data preparation."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

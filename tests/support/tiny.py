@@ -1,7 +1,5 @@
 """What tests of training share: a tiny model and made-up pretraining examples."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from albert_tf.config import AlbertConfig

@@ -1,7 +1,5 @@
 """Small SentencePiece models, trained within milliseconds."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from typing import Any

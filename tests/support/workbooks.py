@@ -1,7 +1,5 @@
 """Excel workbooks: .xlsx written here, .xls as xlwt wrote them, compressed."""
 
-from __future__ import annotations
-
 import base64
 import pathlib
 import zipfile

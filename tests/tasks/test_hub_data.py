@@ -1,7 +1,5 @@
 """Data of tasks from the Hugging Face Hub is that of the published files, and cached."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

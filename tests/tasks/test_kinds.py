@@ -1,7 +1,5 @@
 """Training, predictions, results, saved folders and exports of every kind of task agree."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.kinds_of_tasks import CASES, check

@@ -1,7 +1,5 @@
 """What text models accept, and the one-line errors for the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`keras.models.load_model` after nothing but `import albert_tf`, on another backend."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

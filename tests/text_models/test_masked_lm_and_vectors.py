@@ -1,7 +1,5 @@
 """MaskedLM and SentenceEncoder against their definitions, and against transformers and JAX."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax

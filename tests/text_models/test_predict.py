@@ -1,7 +1,5 @@
 """albert-predict gives the predictions of the text models, row by row, in every format."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

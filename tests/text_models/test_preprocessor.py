@@ -1,7 +1,5 @@
 """The layer gives the ids of the tokenizer from Python strings, in `tf.data` and in a model."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
 

@@ -1,7 +1,5 @@
 """A tokenizer that is called returns what fine-tuning feeds a model, and decodes it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

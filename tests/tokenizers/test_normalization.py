@@ -1,7 +1,5 @@
 """A vocabulary's own normalization: recorded next to it, obeyed by whatever encodes text."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

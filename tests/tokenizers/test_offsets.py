@@ -1,7 +1,5 @@
 """Where in the raw text each token comes from."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

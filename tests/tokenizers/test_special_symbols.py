@@ -1,7 +1,5 @@
 """`[MASK]` and the like in text are text, and the symbol on request."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The ids of the original tokenizer, and what word boundaries it sees."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 

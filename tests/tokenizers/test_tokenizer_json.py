@@ -1,7 +1,5 @@
 """Hugging Face folders without spiece.model or vocab.txt: the ids of tokenizer.json."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import shutil

@@ -1,7 +1,5 @@
 """Unknown tokens: how many, and because of which characters."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Words whose ids are remembered get the ids that they have in the whole text."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 

@@ -1,7 +1,5 @@
 """The ids of BERT's `tokenization.py`, against its rules written out character by character."""
 
-from __future__ import annotations
-
 import pathlib
 import unicodedata
 

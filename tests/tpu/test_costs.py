@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 (the lines of a compiled program are as long as they are)
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -3,8 +3,6 @@
 And that of the TensorFlow engine where it uses the kernels of the JAX engine.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 

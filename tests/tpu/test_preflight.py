@@ -1,7 +1,5 @@
 """The training step compiled for TPU slices with the TPU compiler, which needs no TPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util

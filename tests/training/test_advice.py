@@ -1,7 +1,5 @@
 """When a learning rate or warm-up draws a warning, and what it says."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.tasks.classification.options import ClassificationOptions

@@ -1,7 +1,5 @@
 """An index of TFRecords is believed only after every length was checked, by TensorFlow's engine."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import struct

@@ -1,7 +1,5 @@
 """Evaluation in the course of training, and the best checkpoint."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json

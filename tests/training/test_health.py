@@ -1,7 +1,5 @@
 """Steps that are not finite, and the numbers that tell how a run is doing."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

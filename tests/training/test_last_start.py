@@ -1,7 +1,5 @@
 """What has changed when a run resumes is said in one line."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

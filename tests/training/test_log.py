@@ -1,7 +1,5 @@
 """Logs in a bucket, which are uploaded now and then."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

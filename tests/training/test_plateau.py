@@ -1,7 +1,5 @@
 """Recorded curves of runs that stay on the plateau, and of runs that leave it."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,7 +1,5 @@
 """The report on pretraining, from the files that a run leaves."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

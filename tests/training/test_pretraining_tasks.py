@@ -1,7 +1,5 @@
 """The table of pretraining objectives, and one that is registered from outside."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

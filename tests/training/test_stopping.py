@@ -1,7 +1,5 @@
 """Signals to stop: noted once, obeyed at once the second time, as before afterwards."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

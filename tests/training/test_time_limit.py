@@ -1,7 +1,5 @@
 """Training ends after so many minutes: at the step that fits, over restarts, on all workers."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The vocabulary of the examples is that of the model, as far as both are known."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

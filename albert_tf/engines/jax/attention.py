@@ -16,8 +16,6 @@ A fused attention computes the plain one instead where its kernel does not apply
 One line in the log tells if the reason is dropout.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable

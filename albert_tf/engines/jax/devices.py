@@ -1,7 +1,5 @@
 """The devices of the JAX engine: those of this process, or of all processes that train together."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The JAX engine: one compiled program over the CPUs, GPUs or TPUs of all processes."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import os
@@ -51,7 +49,7 @@ class JaxEngine(Engine):
     prediction_step = PredictionStep
 
     @classmethod
-    def create(cls, options: DeviceOptions) -> JaxEngine:
+    def create(cls, options: DeviceOptions) -> "JaxEngine":
         return cls(create_devices(options))
 
     def set_random_seed(self, seed: int) -> None:

@@ -1,7 +1,5 @@
 """Evaluation and prediction: a model without dropout, on batches split over the devices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

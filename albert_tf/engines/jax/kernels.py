@@ -5,8 +5,6 @@ because the compiler does not find these by itself; comments name what it would 
 step of base on TPU v5e (`python -m albert_tf.tpu.preflight --engine=jax`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

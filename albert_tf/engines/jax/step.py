@@ -10,8 +10,6 @@ such as those of attention run as they are. The update follows in the same compi
 the compiler distributes it as the moments are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import time

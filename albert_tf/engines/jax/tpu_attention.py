@@ -13,8 +13,6 @@ never stored. It depends on nothing but the seed and the place of a weight, and 
 chip and in the interpreter of Pallas.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

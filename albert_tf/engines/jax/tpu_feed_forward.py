@@ -8,8 +8,6 @@ for both kernels, and 0.80 ms for XLA's program.
 Both matrices, and the sums of their gradients, stay in fast memory while blocks of tokens pass.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

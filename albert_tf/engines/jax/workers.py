@@ -1,7 +1,5 @@
 """Processes of `jax.distributed`: how they join, and how losses show."""
 
-from __future__ import annotations
-
 import os
 import re
 

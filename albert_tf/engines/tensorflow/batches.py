@@ -1,7 +1,5 @@
 """Streams of batches as `tf.data` pipelines, and what errors of reading mean."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

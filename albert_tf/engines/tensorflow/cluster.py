@@ -5,8 +5,6 @@ TensorFlow's own SlurmClusterResolver (of 2.21) is not used: it sorts the machin
 with two ranges (rack[1-2]n[1-4]), and fails on machines without a GPU.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

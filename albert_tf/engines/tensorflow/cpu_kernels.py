@@ -9,8 +9,6 @@ to YNNPACK, and a compiled function with such a call corrupts memory if two thre
 first time at once (both append to the constants of `YnnFusionThunk`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Distribution strategies by name: one device, several GPUs, several machines, TPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import os

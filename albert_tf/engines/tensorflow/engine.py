@@ -1,7 +1,5 @@
 """The TensorFlow engine: `tf.distribute` strategies over CPUs, GPUs, TPUs and several machines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import keras
@@ -31,7 +29,7 @@ class TensorFlowEngine(Engine):
     prediction_step = PredictionStep
 
     @classmethod
-    def create(cls, options: DeviceOptions) -> TensorFlowEngine:
+    def create(cls, options: DeviceOptions) -> "TensorFlowEngine":
         return cls(create_devices(options))
 
     def set_random_seed(self, seed: int) -> None:

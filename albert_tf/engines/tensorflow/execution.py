@@ -1,7 +1,5 @@
 """Executes the layers of a model in TensorFlow's training step."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterator, Sequence
 

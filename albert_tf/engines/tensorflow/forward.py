@@ -1,7 +1,5 @@
 """Evaluation and prediction: a model without dropout, on batches spread over the replicas."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A host that is controlled by another one runs its input pipeline without Python.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -120,7 +118,7 @@ class _Sequence(NamedTuple):
     ends: tf.Tensor
 
     @classmethod
-    def in_order(cls, index: RecordIndex) -> _Sequence:
+    def in_order(cls, index: RecordIndex) -> "_Sequence":
         files = tf.gather(tf.constant(index.files), index.file)
         return cls(
             files,
@@ -131,7 +129,7 @@ class _Sequence(NamedTuple):
             tf.constant(np.cumsum(index.records)),
         )
 
-    def shuffled(self, seed: tf.Tensor) -> _Sequence:
+    def shuffled(self, seed: tf.Tensor) -> "_Sequence":
         blocks = tf.range(tf.size(self.ends, tf.int64))
         keys = _right_shift(_derive_seeds(seed, blocks), 1)
         order = tf.argsort(tf.cast(keys, tf.int64), stable=True)

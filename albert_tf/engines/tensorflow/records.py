@@ -4,8 +4,6 @@ A host of a TPU that is controlled by another machine runs its input pipeline wi
 these are the batches of `RecordBatches` again. Only what draws masks is shared.
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records

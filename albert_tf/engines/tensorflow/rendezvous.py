@@ -5,8 +5,6 @@ a worker that is missing nor one with another cluster. Here the chief waits for 
 the others, and answers all of them when all have arrived.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

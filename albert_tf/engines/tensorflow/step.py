@@ -6,8 +6,6 @@ sums, and the global gradient is clipped once. So the result depends neither on 
 replicas nor on the micro-batch.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

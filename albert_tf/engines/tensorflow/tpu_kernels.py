@@ -6,8 +6,6 @@ TensorFlow. The modules contain kernels in a format that the `libtpu` of TensorF
 which the versions of the extra `tpu` see to.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Workers of TensorFlow's `MultiWorkerMirroredStrategy`: how they join, and how losses show."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 Texts, pairs and labels are those of the official baselines (github.com/CLUEbenchmark/CLUE).
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ The data sets of GLUE and CLUE are rows of tables in `classification.glue` and
 folder. `classification.tables` describes the user's own files.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import math
@@ -86,7 +84,7 @@ class RowSet:
         """The names of the files, without their folders."""
         return ", ".join(os.path.basename(file.path) for file in self.files)
 
-    def located(self, folders: Sequence[str]) -> RowSet | None:
+    def located(self, folders: Sequence[str]) -> "RowSet | None":
         """Return the set with the first of its files that exists in one of the folders."""
         for file in self.files:
             for folder in folders:
@@ -144,7 +142,7 @@ class ClassificationDataset:
     repository: str | None = None
     submitted: Callable[[Sequence[str], Sequence[str]], str] | None = None
 
-    def located(self, data_dir: str | None, splits: Sequence[str]) -> ClassificationDataset:
+    def located(self, data_dir: str | None, splits: Sequence[str]) -> "ClassificationDataset":
         """Return the data set with its files in a folder.
 
         Args:

@@ -1,7 +1,5 @@
 """Encodes texts and pairs for classification, weights labels, and combines what parts say."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A classifier that takes strings."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from albert_tf.export.graph_packing import keep_ends, packed, truncate, windows

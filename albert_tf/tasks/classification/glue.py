@@ -5,8 +5,6 @@ A row describes the files as published, and those of the same rows on the Huggin
 this kind is a new row.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence

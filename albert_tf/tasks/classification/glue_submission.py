@@ -5,8 +5,6 @@
 `run_classifier.py --do_predict --submission` writes these files.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """Flags of run_classifier.py; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args

@@ -1,7 +1,5 @@
 """Report sections for classification, regression and multi-label classification."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

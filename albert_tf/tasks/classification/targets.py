@@ -1,7 +1,5 @@
 """What a classifier's outputs mean: one label, a number, or any number of labels."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import itertools
@@ -67,7 +65,7 @@ class Target(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def learn(cls, dataset: ClassificationDataset, examples: Sequence[Example]) -> Target:
+    def learn(cls, dataset: ClassificationDataset, examples: Sequence[Example]) -> "Target":
         """Create the target from the training rows.
 
         Raises:

@@ -1,7 +1,5 @@
 """Classification of texts and pairs of texts, and regression on them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """Classifies raw strings, or predicts numbers."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

@@ -1,7 +1,5 @@
 """A multiple-choice model that takes strings."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from albert_tf.export.graph_packing import packed, slices, truncate

@@ -1,7 +1,5 @@
 """A multiple-choice question, and what the readers of all layouts share."""
 
-from __future__ import annotations
-
 import re
 import string
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ questions, id]`; questions on dialogues and on mixed texts are in files of their
 test sets of CLUE.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import itertools

@@ -1,7 +1,5 @@
 """Report sections for multiple choice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Multiple choice: chooses the text that fits a context best (RACE, C3)."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Chooses among raw options."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A question-answering model that takes strings."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf

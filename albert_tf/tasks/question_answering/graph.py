@@ -3,8 +3,6 @@
 The counterpart of `windows` and `spans` in `albert_tf.tasks.question_answering`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

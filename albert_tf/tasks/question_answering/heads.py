@@ -1,7 +1,5 @@
 """The heads that find answers, by name: the model, its training, and how its outputs are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ f1("任天堂游戏谜之村雨城", "村雨城", SQUAD)      # 0.0: one word ea
 f1("任天堂游戏谜之村雨城", "村雨城", CMRC)       # 0.46: 3 of 10 and 3 of 3 characters
 """
 
-from __future__ import annotations
-
 import collections
 import difflib
 import itertools

@@ -1,7 +1,5 @@
 """Flags of run_squad.py, and the data sets that it knows by name; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import ClassVar
 
@@ -209,7 +207,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
             )
         return squad_set.find(split, self.data_dir)[0]
 
-    def resolved(self, train_examples: int) -> QuestionAnsweringOptions:
+    def resolved(self, train_examples: int) -> "QuestionAnsweringOptions":
         """As of the base class; but `train_step` and `warmup_step` win where they are given."""
         steps = self.train_step
         if not steps:

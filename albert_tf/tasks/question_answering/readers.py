@@ -5,8 +5,6 @@ Parquet, JSON lines, or a list. CMRC 2018 and DRCD are published in the format o
 also in one of its own. Ids may be numbers, which predictions then have as text.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Report sections for question answering."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The best answers among all spans that a model scores, over all windows of a question."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence

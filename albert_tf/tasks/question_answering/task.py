@@ -1,7 +1,5 @@
 """Answers questions with spans of a text, or with none (SQuAD 1.1 and 2.0)."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging

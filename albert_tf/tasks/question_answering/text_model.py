@@ -1,7 +1,5 @@
 """Answers questions with spans of raw contexts."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple

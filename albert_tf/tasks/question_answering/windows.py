@@ -4,8 +4,6 @@ A context that is too long is split into overlapping parts. The character offset
 kept, so that answers are substrings of the original context, never joined tokens.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Sequence

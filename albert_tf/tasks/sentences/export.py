@@ -1,7 +1,5 @@
 """Sentence vectors of strings."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from albert_tf.export.graph_packing import packed, truncate

@@ -1,7 +1,5 @@
 """The model of sentence vectors, an encoder whose outputs are pooled, and what it minimizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

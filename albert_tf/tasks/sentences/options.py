@@ -1,7 +1,5 @@
 """Flags of run_sentences.py; loads no TensorFlow."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Reads pairs of texts: the user's tables, and STS-B."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

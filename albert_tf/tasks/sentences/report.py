@@ -1,7 +1,5 @@
 """Report sections for sentence vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Search for the text that belongs to another one, among all of a set."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The files by which sentence-transformers turns texts into the same vectors."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

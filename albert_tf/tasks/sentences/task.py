@@ -1,7 +1,5 @@
 """What fine-tuning of sentence vectors needs."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 

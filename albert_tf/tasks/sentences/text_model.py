@@ -1,7 +1,5 @@
 """Turns raw strings into vectors, compares them, and learns which texts belong together."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ CoNLL-U numbers its words in the first column. Its other lines are no words and 
 (`1-2`, how several words are written) and empty nodes (`5.1`, words that a sentence leaves out).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

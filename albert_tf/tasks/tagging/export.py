@@ -1,7 +1,5 @@
 """A tagger that takes strings."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import tensorflow as tf

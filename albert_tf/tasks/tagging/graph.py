@@ -3,8 +3,6 @@
 The counterpart of `albert_tf.tokenizers.words` and `albert_tf.tasks.tagging.windows`.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import string

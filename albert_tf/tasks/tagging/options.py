@@ -1,7 +1,5 @@
 """Flags of run_tagger.py, and the data sets that it knows by name; loads no framework."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import ClassVar, Literal
 

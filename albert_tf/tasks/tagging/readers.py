@@ -1,7 +1,5 @@
 """Reads and writes tagged texts: CoNLL columns, JSON lines and Parquet files."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Report sections for tagging."""
 
-from __future__ import annotations
-
 import collections
 import functools
 from collections.abc import Iterable, Sequence

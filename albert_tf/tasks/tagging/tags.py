@@ -5,8 +5,6 @@ defined as in the evaluation script of CoNLL-2000 and the default mode of seqeva
 (IOB1, IOB2, IOBES) and for invalid sequences: "I-LOC" after "O" begins an entity, for example.
 """
 
-from __future__ import annotations
-
 import collections
 import re
 from collections.abc import Iterable, Sequence

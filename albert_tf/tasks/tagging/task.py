@@ -1,7 +1,5 @@
 """Tags the words of texts: named entities, chunks, parts of speech."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import json

@@ -1,7 +1,5 @@
 """Finds entities in raw texts, or tags their words."""
 
-from __future__ import annotations
-
 import numbers
 import os
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The tag of a word is predicted at the first of its tokens. A text that is too lo
 windows that overlap by half; a word is predicted in the window in which it has most context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 

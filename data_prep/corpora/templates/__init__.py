@@ -18,8 +18,6 @@ parser function. A row without text is of a template that has none: it is not re
 Expansions are described in `expansion`. Settings are the fields of `expansion.Locale`.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import pathlib

@@ -12,8 +12,6 @@ r"""The language of expansions: what a row of a template table puts in the place
 ?            a value that only the wiki can compute, such as a price in the money of today
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What rows of template tables compute: `TRANSFORMS` of an argument, and `FUNCTIONS` of all."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

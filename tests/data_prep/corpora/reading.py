@@ -1,7 +1,5 @@
 """Helpers for tests of corpus readers."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 

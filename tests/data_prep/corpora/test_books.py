@@ -1,7 +1,5 @@
 """Books as plain text, however their lines are wrapped."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of the Hugging Face Hub give the same corpus as the same tables on disk."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

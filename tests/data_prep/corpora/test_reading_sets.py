@@ -1,7 +1,5 @@
 """The passages of SQuAD and RACE, each once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

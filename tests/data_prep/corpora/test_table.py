@@ -1,7 +1,5 @@
 """Tables of every type give the same documents, part by part, or a clear error."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

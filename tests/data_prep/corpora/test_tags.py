@@ -1,7 +1,5 @@
 """Tags without counterpart, and lines that look like markup: text stays, markup does not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

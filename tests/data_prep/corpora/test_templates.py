@@ -1,7 +1,5 @@
 """Templates of wikis: what a reader of the page sees in their place, by language."""
 
-from __future__ import annotations
-
 import pathlib
 from collections import Counter
 

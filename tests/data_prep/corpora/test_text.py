@@ -1,7 +1,5 @@
 """The original's format."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.errors import InputError

@@ -1,7 +1,5 @@
 """Dumps: every article once, for any compression, units and damage."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import html

@@ -1,7 +1,5 @@
 """Wiki text to plain text."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """WikiText-2 and WikiText-103."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,8 +8,6 @@ plain one in this dtype, measured against the plain one in float32. Dropout: wha
 like.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

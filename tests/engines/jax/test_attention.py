@@ -1,7 +1,5 @@
 """Fused attention on JAX, its kernels interpreted, against the plain formula."""
 
-from __future__ import annotations
-
 import logging
 import os
 

@@ -1,7 +1,5 @@
 """Batches that are prepared ahead: in order, with the errors of their source, without traces."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """Devices and processes of the JAX engine, as options ask for them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -3,8 +3,6 @@
 Its results are compared there, in a process whose Keras uses JAX.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

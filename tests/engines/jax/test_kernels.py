@@ -1,7 +1,5 @@
 """The JAX engine's operations against the plain ones: outputs and all gradients."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 

@@ -1,7 +1,5 @@
 """Training on JAX ends where training on TensorFlow ends, and where the original's does."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -6,8 +6,6 @@ REQUESTS is JSON: a list of objects with the fields of `Request`. All requests r
 since loading JAX takes longer than a tiny model does.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """TF_CONFIG and SLURM's variables: who the workers are, or one line on what is wrong."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

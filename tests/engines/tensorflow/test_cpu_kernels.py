@@ -1,7 +1,5 @@
 """The fused operations compute the same values and gradients as the plain ones."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of strategies: flags that contradict each other, and what is said of the choice."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

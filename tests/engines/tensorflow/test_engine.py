@@ -1,7 +1,5 @@
 """The TensorFlow engine behind the protocol of all engines."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

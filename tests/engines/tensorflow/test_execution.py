@@ -1,7 +1,5 @@
 """The training step executes layers in its own way, with the same results."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import keras

@@ -1,7 +1,5 @@
 """Training steps against those that the original optimizers made."""
 
-from __future__ import annotations
-
 import functools
 import json
 

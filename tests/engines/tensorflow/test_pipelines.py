@@ -1,7 +1,5 @@
 """Several input pipelines: together they make the batches of one."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A text is predicted without a pipeline, which takes 50 times as long, and with the same bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,7 +1,5 @@
 """The order of training examples: as specified, entered anywhere, and read by parts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

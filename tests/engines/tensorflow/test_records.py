@@ -1,7 +1,5 @@
 """Batches from TFRecords: order, resuming, and the last batch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Workers that wait for each other: complete, in vain, and in other clusters."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -5,8 +5,6 @@ number of replicas and micro-batches computes the same. `tpu_programs`: every pr
 under the strategy for TPUs.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import run_python

@@ -1,7 +1,5 @@
 """One step is the same step, however it is split."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

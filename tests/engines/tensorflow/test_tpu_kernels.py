@@ -1,7 +1,5 @@
 """The JAX engine's kernels, called from TensorFlow: values and gradients of the plain ones."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

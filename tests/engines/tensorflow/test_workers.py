@@ -1,7 +1,5 @@
 """Two processes that train together: see `worker_checks.py`. And a process alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ TensorFlow refuses in a program for TPUs; the first step then fails, since Tenso
 no kernel of the operations that start such a program.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

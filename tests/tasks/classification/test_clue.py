@@ -1,7 +1,5 @@
 """CLUE's files are read as they are published."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

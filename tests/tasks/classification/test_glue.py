@@ -1,7 +1,5 @@
 """GLUE's files are read as they are published, and as the Hugging Face Hub has them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

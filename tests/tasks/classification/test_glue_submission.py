@@ -1,7 +1,5 @@
 """What GLUE's server takes, gathered from the folders of the tasks."""
 
-from __future__ import annotations
-
 import dataclasses
 import zipfile
 

@@ -1,7 +1,5 @@
 """Labels that are not certain: written by predictions or by hand, read from tables."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Labels come back as what they were: numbers and bools of JSON, Parquet and Python."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

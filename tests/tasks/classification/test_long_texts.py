@@ -1,7 +1,5 @@
 """Texts that are read in windows: rows of texts in training, results and predictions of texts."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """What a report says of classification, regression and several labels."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Labels, scores and answers of the three kinds of target."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """C3 is read as CLUE and as its authors publish it."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.errors import InputError

@@ -1,7 +1,5 @@
 """Multiple-choice questions as they are read from RACE folders and JSON lines."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """Multiple choice: layout of the sequences, scores, files of predictions, and the loss."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Scores of answers in scripts without spaces: cases worked out by hand, and a naive oracle."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """CMRC 2018 is read in both formats, with answers near their positions."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf.errors import InputError

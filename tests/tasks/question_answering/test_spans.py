@@ -1,7 +1,5 @@
 """The best answers, against looking at every span in a plain loop."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

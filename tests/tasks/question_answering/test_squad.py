@@ -1,7 +1,5 @@
 """Files of SQuAD as they are, and as they should not be."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -1,7 +1,5 @@
 """Scores of answers against the published definition, written out a second time."""
 
-from __future__ import annotations
-
 import re
 import string
 

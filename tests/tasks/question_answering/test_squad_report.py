@@ -1,7 +1,5 @@
 """What a report says of answers found in a text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Windows over contexts: complete, in the original's layout, and true to the raw text."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sentence vectors: losses and search against their definitions, tables, and folders of others."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import types

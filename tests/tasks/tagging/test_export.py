@@ -1,7 +1,5 @@
 """Served taggers find what run_tagger.py finds, in the same raw texts."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tagging: entities and scores as seqeval's, windows, the loss, and files in every layout."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """TokenClassifier: words or raw texts in, tags or entities out; what is invalid is named."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert_tf import TokenClassifier
