@@ -9,7 +9,7 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.configs import model_configs
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
-from albert_tf.interop.presets import Preset, open_preset
+from albert_tf.interop.loading import Preset, open_preset
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.text_models.base import create_with_weights
 

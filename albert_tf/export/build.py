@@ -17,8 +17,8 @@ from albert_tf.errors import InputError, arguments_renamed, tensorflow_errors_as
 from albert_tf.export import manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
+from albert_tf.export.graph_packing import PreprocessorExport
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
-from albert_tf.export.preprocessor import PreprocessorExport
 from albert_tf.export.task_export import (
     TrainedModel,
     assets,
@@ -41,8 +41,7 @@ from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
 from albert_tf.interop.file_names import ENCODER, PREPROCESS, folder_of
 from albert_tf.interop.heads import HEADS, find_head, heads_like
-from albert_tf.interop.loading import load_weights
-from albert_tf.interop.presets import Preset, open_with_files
+from albert_tf.interop.loading import Preset, load_weights, open_with_files
 from albert_tf.task_kinds import kind_of
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model

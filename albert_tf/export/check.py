@@ -25,8 +25,7 @@ from albert_tf.files import converted, exists, text_of, without_magic
 from albert_tf.interop.adjacent_files import Label, described_checkpoint
 from albert_tf.interop.file_names import ENCODER, PREPROCESS, SAVED_MODEL
 from albert_tf.interop.heads import create_model, find_head
-from albert_tf.interop.loading import load_weights, open_weights
-from albert_tf.interop.presets import Preset, open_preset
+from albert_tf.interop.loading import Preset, load_weights, open_preset, open_weights
 from albert_tf.task_kinds import TaskKind, kind_of, task_kinds
 from albert_tf.tokenizers import Tokenizer
 

@@ -10,13 +10,13 @@ import abc
 import functools
 import types
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export import character_tables, graph_characters
 from albert_tf.export.graph_characters import Characters
-from albert_tf.export.graph_packing import Symbols
 from albert_tf.tokenizers import alignment, wordpiece
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, without_accents
@@ -46,6 +46,14 @@ def tensorflow_text() -> types.ModuleType:
         f"TensorFlow Text {reason}; pip install 'albert-tf[export]' installs it with the "
         "TensorFlow that it was built for"
     )
+
+
+class Symbols(NamedTuple):
+    """Ids of the special symbols around texts."""
+
+    cls: int
+    sep: int
+    pad: int
 
 
 class GraphTokenizer(tf.Module, abc.ABC):

@@ -23,7 +23,6 @@ from albert_tf.files.json_files import (
     shown,
     to_json,
 )
-from albert_tf.files.paths import normalized, without_magic
 from albert_tf.files.reading import (
     checksums,
     exists,
@@ -35,12 +34,14 @@ from albert_tf.files.reading import (
     is_folder,
     matches,
     names_in,
+    normalized,
     open_file,
     read_bytes,
     read_text,
     sha256_of,
     size,
     sizes,
+    without_magic,
 )
 from albert_tf.files.remote import is_read_only, is_remote
 from albert_tf.files.tables import (

@@ -1,6 +1,11 @@
-"""Checkpoints of the original project and of albert_zh, which are flat lists of names."""
+"""Checkpoints of the original project and of albert_zh, which are flat lists of names.
+
+Variables of albert_zh (github.com/brightmart/albert_zh) are read under the names of the original;
+`albert_tf.albert_zh_config` describes how its network differs.
+"""
 
 import dataclasses
+import functools
 import os
 import re
 
@@ -10,10 +15,9 @@ import tensorflow as tf
 from albert_tf.checkpoints import NAME, TensorFlowFolder
 from albert_tf.checkpoints.tensorflow import open_checkpoint
 from albert_tf.errors import InputError
-from albert_tf.interop import albert_zh
 from albert_tf.interop.converted_model import ConvertedModel, write_adjacent_files
 from albert_tf.task_kinds import task_scopes
-from albert_tf.weights import Weights, adjacent_config
+from albert_tf.weights import Tensor, Weights, adjacent_config, shape_text
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
 _HEADS = {name: f"classifier/{name}" for name in ("output_weights", "output_bias")}
@@ -22,11 +26,23 @@ _SKIPPED = re.compile(
     rf"(^|/)({_STEP}|(adam|lamb)_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"
 )
 
+# Of albert_zh.
+_FACTORS = ("bert/embeddings/word_embeddings", "bert/embeddings/word_embeddings_2")
+
+_LAYER = "bert/encoder/layer_shared/"
+_BLOCK = "bert/encoder/transformer/group_0/inner_group_0/"
+_SCOPES = {
+    "attention/self/": "attention_1/self/",
+    "attention/output/dense/": "attention_1/output/dense/",
+    "attention/output/LayerNorm/": "LayerNorm/",
+    "intermediate/dense/": "ffn_1/intermediate/dense/",
+    "output/dense/": "ffn_1/intermediate/output/dense/",
+    "output/LayerNorm/": "LayerNorm_1/",
+}
+
 
 def read_google_checkpoint(path: str) -> Weights:
-    """Open the weights in a checkpoint of the original project, without optimizer slots.
-
-    Those of albert_zh are read as well: see `albert_tf.interop.albert_zh`.
+    """Open the weights in a checkpoint of the original or of albert_zh, without optimizer slots.
 
     Raises:
         InputError: If it cannot be read, or is not an ALBERT model.
@@ -38,7 +54,7 @@ def read_google_checkpoint(path: str) -> Weights:
         if _SKIPPED.search(name):
             skipped[name] = tensor.shape
         elif plain in _HEADS or plain.startswith(("bert/", "cls/", *task_scopes())):
-            variable = _HEADS.get(plain, albert_zh.original_name(plain))
+            variable = _HEADS.get(plain, _original_name(plain))
             tensors[variable] = tensor
         else:
             unknown[name] = tensor.shape
@@ -47,8 +63,8 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{path}: not an ALBERT checkpoint: it has no bert/embeddings/word_embeddings, but "
             f"{', '.join(sorted(found)[:3])}, ..."
         )
-    albert_zh.refuse_grouped(path, tensors)
-    notes = albert_zh.multiply_factors(path, tensors)
+    _refuse_grouped(path, tensors)
+    notes = _multiply_factors(path, tensors)
     step = int(found[_STEP].read()) if _STEP in found else None
     config = adjacent_config(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step, notes=notes)
@@ -77,3 +93,60 @@ def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: in
         tensors=[tf.constant(value) for value in named.values()],
     )
     TensorFlowFolder(os.path.dirname(prefix)).list_only(prefix)
+
+
+def _original_name(name: str) -> str:
+    """Return the name of a variable in the original's checkpoints; other names are kept."""
+    rest = name.removeprefix(_LAYER)
+    if rest != name:
+        for scope, original in _SCOPES.items():
+            if rest.startswith(scope):
+                return f"{_BLOCK}{original}{rest.removeprefix(scope)}"
+    return name
+
+
+def _refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
+    """Raise InputError for the "fast" models, whose feed-forward networks have groups."""
+    for tensor in tensors.values():
+        if "/ffn_1/" in tensor.name and len(tensor.shape) == 3:
+            raise InputError(
+                f"{path}: {tensor.name} has shape {list(tensor.shape)}: the feed-forward network "
+                f"is divided into {tensor.shape[-1]} groups (modeling_google_fast.py), "
+                "which is another network than ALBERT's and is not computed"
+            )
+
+
+def _multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
+    """Replace both factors of the word embeddings in `tensors` by their product, if there are two.
+
+    The decoder of the masked language model uses the same factors, so it is tied to the product as
+    the original's is to its embeddings.
+
+    Returns:
+        A note for the user, if there are two factors.
+
+    Raises:
+        InputError: If they cannot be multiplied.
+    """
+    table, projection = map(tensors.get, _FACTORS)
+    if table is None or projection is None:
+        return ()
+    if not len(table.shape) == len(projection.shape) == 2 or table.shape[1] != projection.shape[0]:
+        raise InputError(
+            f"{path}: {table.name} {list(table.shape)} and {projection.name} "
+            f"{list(projection.shape)} are not two factors of word embeddings"
+        )
+    del tensors[_FACTORS[1]]
+    shape = (table.shape[0], projection.shape[1])
+    name = f"{table.name} x {projection.name.rpartition('/')[2]}"
+    read = functools.partial(_product, table, projection)
+    tensors[_FACTORS[0]] = Tensor(name, shape, shape, read)
+    return (
+        f"note: the word embeddings are stored as two factors, {shape_text(table.shape)} and "
+        f"{shape_text(projection.shape)} (albert_zh), and loaded as their product, "
+        f"{shape_text(shape)}: the outputs are the same, and training changes the product",
+    )
+
+
+def _product(table: Tensor, projection: Tensor) -> np.ndarray:
+    return np.matmul(table.read(), projection.read(), dtype=np.float32)

@@ -20,7 +20,7 @@ from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
 
 if TYPE_CHECKING:
-    from albert_tf.interop.presets import Preset
+    from albert_tf.interop.loading import Preset
 
 # Needs no head of its own: any weights compute vectors.
 EMBED = "embed"
@@ -94,7 +94,7 @@ def load_model(options: PredictOptions) -> tuple[str, Callable[[Columns], Result
         InputError: As of `from_preset` of the text model; or if predictions would come from a new
             head, with random weights.
     """
-    from albert_tf.interop.presets import open_preset  # loads Keras
+    from albert_tf.interop.loading import open_preset  # loads Keras
 
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         vocabulary, lower = options.spm_model_file, options.do_lower_case

@@ -134,7 +134,7 @@ class Preprocessor(keras.layers.Layer):
         return features
 
     def _by_graph(self, columns):
-        from albert_tf.export.preprocessor import HUB_NAMES, pack
+        from albert_tf.export.graph_packing import HUB_NAMES, pack
 
         ids = [self._in_graph.encode(column) for column in columns]
         packed = pack(ids, self._in_graph.symbols, self.max_length)

@@ -12,8 +12,7 @@ from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
-from albert_tf.hub.names import local_weights, source_of
-from albert_tf.hub.published import Origin
+from albert_tf.hub.names import Origin, local_weights, source_of
 from albert_tf.interop.loading import load_weights
 from albert_tf.training.options import TrainingOptions
 

@@ -14,9 +14,9 @@ from albert_tf.export import check as export_check
 from albert_tf.export import standalone
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
+from albert_tf.export.graph_packing import HUB_NAMES
 from albert_tf.export.graph_tokenizers import tensorflow_text
-from albert_tf.export.preprocessor import HUB_NAMES
-from albert_tf.interop.presets import open_preset
+from albert_tf.interop.loading import open_preset
 from albert_tf.task_kinds import kind_of
 from albert_tf.tokenizers import Tokenizer
 from tests.support.served import LABELS, LONGEST, texts, trained_folder

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from albert_tf.export.graph_packing import HUB_NAMES, TEXTS, PreprocessorExport
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
-from albert_tf.export.preprocessor import HUB_NAMES, TEXTS, PreprocessorExport
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer

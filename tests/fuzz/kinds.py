@@ -25,8 +25,7 @@ from albert_tf.finetuning import run_report, runs
 from albert_tf.finetuning.run_report import read_results
 from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
 from albert_tf.hub.archives import unpack
-from albert_tf.hub.names import source_of
-from albert_tf.hub.published import Origin
+from albert_tf.hub.names import Origin, source_of
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import (
     check_manifests,

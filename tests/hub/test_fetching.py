@@ -15,8 +15,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
 from albert_tf.hub import fetching
-from albert_tf.hub.names import local_weights, source_of
-from albert_tf.hub.published import Origin, find_archive
+from albert_tf.hub.names import Origin, find_archive, local_weights, source_of
 from tests.conftest import ROOT
 from tests.hub.test_archives import member, tar
 from tests.support.servers import Archives, serving

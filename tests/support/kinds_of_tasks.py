@@ -19,7 +19,7 @@ from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
-from albert_tf.interop.presets import open_preset
+from albert_tf.interop.loading import open_preset
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tasks import (

@@ -106,7 +106,7 @@ def module_of_tensorflow_2(
     folder: pathlib.Path, config: AlbertConfig, values: dict, vocabulary: pathlib.Path
 ) -> None:
     """Write a TF-Hub SavedModel of Model Garden, with the config as Keras has it."""
-    from albert_tf.interop.model_garden import MODEL_GARDEN_NAMES
+    from albert_tf.interop.saved_model import MODEL_GARDEN_NAMES
 
     module = ModelGardenAlbert(config, head=False)
     for name, shape in shapes(config, head=False).items():

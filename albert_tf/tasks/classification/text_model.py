@@ -12,7 +12,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import ValueText, check_unicode, exists, read_json, text_of, value_of
 from albert_tf.interop.file_names import LABELS_FILE
-from albert_tf.interop.presets import Preset
+from albert_tf.interop.loading import Preset
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import (
     Example,
