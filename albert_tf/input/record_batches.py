@@ -1,20 +1,22 @@
 """TFRecords of pretraining examples as NumPy batches, by the number of the batch.
 
-They come in the order of `albert_tf.input.record_order`.
+They come in the order of `albert_tf.input.record_order`. What `--masking=dynamic` draws for them is
+a function of the seed of a run and of the number of the visit, not of the process that draws it.
 """
 
 import dataclasses
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from albert_tf.input import dynamic
+from albert_tf.environment import compiled
 from albert_tf.input.example_parser import ExampleParser
 from albert_tf.input.features import Feature
-from albert_tf.input.masking import Masks
+from albert_tf.input.masking import Masks, derive_seeds, draw_masks
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_order import RecordOrder
 from albert_tf.input.record_reader import read_records
@@ -26,6 +28,15 @@ _WINDOWS_KEPT = 3
 _BATCHES_KEPT = 64
 # Records that evaluation reads together: as many blocks as threads of `read_records`.
 _EVALUATION_WINDOW = 2048
+
+# What visits are for: an evaluation draws other numbers than training with the same seed.
+TRAINING, EVALUATION = 0, 1
+
+# Seeds of masks are derived from one of these, seeds of swaps from one of them plus this.
+_SWAPS = 4
+
+# The stored features that `draw` changes.
+DRAWN = ("input_ids", "segment_ids", "token_boundary", "next_sentence_labels")
 
 # The numbers of the records of every batch, and the records.
 _Window = list[tuple[np.ndarray, list[bytes]]]
@@ -68,8 +79,8 @@ class RecordStream:
     def draw_masks(self, batch: Batch, positions: np.ndarray) -> Batch:
         """Return the features that `masks` draws for the examples at some positions."""
         assert self.masks is not None
-        purpose = dynamic.TRAINING if self.is_endless else dynamic.EVALUATION
-        return dynamic.draw(batch, positions, self.masks, self.seed, purpose)
+        purpose = TRAINING if self.is_endless else EVALUATION
+        return draw(batch, positions, self.masks, self.seed, purpose)
 
     def batches(self, shard: Shard = WHOLE) -> "RecordBatches":
         """Return the batches of a pipeline."""
@@ -183,3 +194,65 @@ def _read_window(index: RecordIndex, order: RecordOrder | _FileOrder, window: in
     batches = order.of_window(window)
     records = iter(read_records(index, np.concatenate(batches)))
     return [(numbers, list(itertools.islice(records, len(numbers)))) for numbers in batches]
+
+
+def draw(
+    batch: Mapping[str, np.ndarray],
+    numbers: np.ndarray,
+    masks: Masks,
+    seed: int,
+    purpose: int,
+) -> dict[str, np.ndarray]:
+    """Draw which pairs of a batch are swapped, where their files leave that open, and masks.
+
+    Args:
+        batch: features of examples without masks (`features.unmasked_features`), `[batch, ...]`;
+            not modified.
+        numbers: int64 `[batch]`, a number for each visit of an example.
+        masks: what to draw.
+        seed: seed of the run.
+        purpose: `TRAINING` or `EVALUATION`.
+
+    Returns:
+        The features that are changed or new, int32 and float32.
+    """
+    drawn = {name: np.array(batch[name], np.int32) for name in DRAWN}
+    lengths = batch["input_mask"].sum(1, dtype=np.int32)
+    if masks.swap_segments:
+        swapped = derive_seeds(seed, purpose + _SWAPS, numbers) >> np.uint64(63)
+        drawn["next_sentence_labels"] = swapped.astype(np.int32)[:, None]
+        swap_segments(
+            drawn["input_ids"],
+            drawn["segment_ids"],
+            drawn["token_boundary"],
+            lengths,
+            swapped.astype(np.bool_),
+        )
+    masked = draw_masks(
+        drawn["input_ids"],
+        lengths,
+        drawn["token_boundary"],
+        derive_seeds(seed, purpose, numbers),
+        masks,
+    )
+    return drawn | masked.features()
+
+
+@compiled
+def swap_segments(input_ids, segment_ids, token_boundary, lengths, swapped):
+    """`[CLS] a [SEP] b [SEP]` becomes `[CLS] b [SEP] a [SEP]` where `swapped` is true."""
+    for row in range(len(lengths)):
+        end = lengths[row] - 1  # position of the last [SEP]
+        separator = 0
+        while separator < end and segment_ids[row, separator + 1] == 0:
+            separator += 1
+        if not swapped[row] or separator == end:
+            continue
+        second = end - separator - 1  # length of b
+        for values in (input_ids[row], token_boundary[row]):
+            old = values.copy()
+            values[1 : 1 + second] = old[separator + 1 : end]
+            values[1 + second] = old[separator]
+            values[2 + second : end] = old[1:separator]
+        segment_ids[row, : 2 + second] = 0
+        segment_ids[row, 2 + second : end + 1] = 1

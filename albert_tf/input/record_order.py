@@ -16,7 +16,7 @@ Because of the lanes, the rows that one of several hosts makes come from blocks 
 other in the sequence, so each host reads its own share of the data; yet the order is the same for
 any number of hosts. To start at a step, the window of that step is read.
 
-`albert_tf.engines.tensorflow.record_order` computes the same order by TensorFlow operations.
+`albert_tf.engines.tensorflow.records` computes the same order by TensorFlow operations.
 """
 
 import functools
@@ -32,7 +32,7 @@ from albert_tf.input.streams import WHOLE, Shard
 # files, whose state at a step was known only after reading everything before it.
 VERSION = 2
 
-# What random numbers are drawn for; `albert_tf.input.dynamic` has the others.
+# What random numbers are drawn for; `albert_tf.input.record_batches` has the others.
 BLOCK_SEED, POSITION_SEED = 2, 3
 
 _LANES = 256

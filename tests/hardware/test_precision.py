@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert_tf.hardware import precision
-from albert_tf.hardware.precision import cpu_precision, gpu_precision
+from albert_tf.hardware import peaks
+from albert_tf.hardware.peaks import cpu_precision, gpu_precision
 
 
 @pytest.mark.parametrize(("flags", "environment", "dtype"), [
@@ -17,7 +17,7 @@ from albert_tf.hardware.precision import cpu_precision, gpu_precision
     ("avx512f avx512_bf16", {"TF_ENABLE_ONEDNN_OPTS": "0"}, "float32"),
 ])  # fmt: skip
 def test_cpus(flags, environment, dtype, monkeypatch):
-    monkeypatch.setattr(precision, "_cpu_flags", lambda: frozenset(flags.split()))
+    monkeypatch.setattr(peaks, "_cpu_flags", lambda: frozenset(flags.split()))
     for name in ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

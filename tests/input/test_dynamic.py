@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from albert_tf.input.dynamic import EVALUATION, TRAINING, draw
 from albert_tf.input.masking import Masking, Masks
+from albert_tf.input.record_batches import EVALUATION, TRAINING, draw
 from tests.support.texts import unmasked
 
 PAD, CLS, SEP, MASK, VOCAB, LENGTH = 0, 2, 3, 4, 60, 24

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.input import dynamic, record_reader
+from albert_tf.input import record_reader
 from albert_tf.input.features import limited, unmasked_features
 from albert_tf.input.masking import Masking, Masks
-from albert_tf.input.record_batches import RecordStream
+from albert_tf.input.record_batches import EVALUATION, TRAINING, RecordStream, draw
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.streams import Shard
 from data_prep.tfrecords import frame, serialize
@@ -59,9 +59,9 @@ def test_training_batches_are_those_of_tensorflow(index, batch_size, shuffle_buf
 def test_an_evaluation_draws_other_masks_than_training(index):
     features, positions = unmasked_features(LENGTH), np.arange(8)
     examples = RecordStream(index, features, 8).batches()[0]
-    for buffer, purpose in ((None, dynamic.EVALUATION), (4, dynamic.TRAINING)):
+    for buffer, purpose in ((None, EVALUATION), (4, TRAINING)):
         stream = RecordStream(index, features, 8, 3, MASKS, buffer)
-        expected = dynamic.draw(examples, positions, MASKS, 3, purpose)
+        expected = draw(examples, positions, MASKS, 3, purpose)
         assert_same(stream.draw_masks(examples, positions), expected)
 
 

@@ -21,10 +21,12 @@ from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, tensorflow_reason
-from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops, tpu_chips
-from albert_tf.hardware.precision import (
+from albert_tf.hardware.peaks import (
     cpu_precision,
+    gpu_peak,
     gpu_precision,
+    local_tpu_peak_flops,
+    tpu_chips,
     tpu_precision,
     xla_cpu_precision,
 )

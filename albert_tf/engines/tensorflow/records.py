@@ -1,16 +1,24 @@
 """TFRecords of pretraining examples as `tf.data` batches, by TensorFlow's operations.
 
 A host of a TPU that is controlled by another machine runs its input pipeline without Python, so
-these are the batches of `RecordBatches` again. Only what draws masks is shared.
+these are the batches of `RecordBatches` again, in the order of `albert_tf.input.record_order`. Only
+what draws masks is shared.
 """
 
+from typing import NamedTuple
+
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
-from albert_tf.input import dynamic
 from albert_tf.input.features import Feature
-from albert_tf.input.record_batches import RecordStream
+from albert_tf.input.masking import derive_seeds
+from albert_tf.input.record_batches import DRAWN, RecordStream
+from albert_tf.input.record_index import BLOCK, RecordIndex
+from albert_tf.input.record_order import BLOCK_SEED, POSITION_SEED, lane_rows, window_size
 from albert_tf.input.streams import Shard
+
+# Blocks that are read at the same time.
+_READS = 16
 
 
 def record_batches(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
@@ -89,7 +97,7 @@ def _draw(batch: dict[str, tf.Tensor], positions: tf.Tensor, stream: RecordStrea
     stored, masks = list(batch), stream.masks
     assert masks is not None
     prediction_shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
-    drawn = {name: (batch[name].dtype, batch[name].shape) for name in dynamic.DRAWN} | {
+    drawn = {name: (batch[name].dtype, batch[name].shape) for name in DRAWN} | {
         "masked_lm_positions": (tf.int32, prediction_shape),
         "masked_lm_ids": (tf.int32, prediction_shape),
         "masked_lm_weights": (tf.float32, prediction_shape),
@@ -109,3 +117,172 @@ def _draw(batch: dict[str, tf.Tensor], positions: tf.Tensor, stream: RecordStrea
         name: tf.ensure_shape(value, shape)
         for value, (name, (_, shape)) in zip(values, drawn.items(), strict=True)
     }
+
+
+@tf.autograph.experimental.do_not_convert
+def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
+    """Return the unparsed records of an endless stream in training order, from a step on.
+
+    Only the rows of every batch that belong to the shard are read.
+
+    Returns:
+        Triples `[rows]`: positions, int64; the records at these positions; and their numbers in
+        all files, int64.
+    """
+    assert stream.shuffle_buffer_size is not None
+    batch_size, rows = stream.batch_size, shard.rows(stream.batch_size)
+    size, examples = window_size(batch_size, stream.shuffle_buffer_size), stream.index.examples
+    block_seed = derive_seeds(stream.seed, BLOCK_SEED)
+    position_seed = derive_seeds(stream.seed, POSITION_SEED)
+    first = first_step * batch_size
+    in_order = _Sequence.in_order(stream.index)
+
+    def own(low, high):
+        """Return the positions in `rows` from `low` to `high`, none before `first`, ascending.
+
+        Also return where the record of each is among those from `low` to `high` of the sequence;
+        both are int64 `[positions]`.
+        """
+        positions = tf.range(low, high)
+        row = positions % batch_size
+        random = _right_shift(_derive_seeds(position_seed, positions), 9)
+        # The rank of a position is the number of those before it by (lane, random bits).
+        keys = row // lane_rows(batch_size) * 2**55 + tf.cast(random, tf.int64)
+        ranks = tf.argsort(tf.argsort(keys, stable=True), stable=True)
+        is_own = (row >= rows.start) & (row < rows.stop) & (positions >= first)
+        return positions[is_own], tf.cast(ranks, tf.int64)[is_own]
+
+    def read_epoch(epoch):
+        begin, end = epoch * examples, (epoch + 1) * examples
+        sequence = in_order.shuffled(_derive_seeds(block_seed, epoch))
+
+        def read_window(window):
+            low, high = tf.maximum(window * size, begin), tf.minimum((window + 1) * size, end)
+            positions, ranks = own(low, high)
+            # Consecutive records, of which all or nearly all are its own.
+            lowest, end_rank = _bounds(ranks)
+            records = sequence.read(low - begin + lowest, low - begin + end_rank)
+            at = ranks - lowest
+            return records.map(
+                lambda read, numbers: (positions, tf.gather(read, at), tf.gather(numbers, at))
+            )
+
+        windows = tf.data.Dataset.range(tf.maximum(begin, first) // size, -(-end // size))
+        return windows.flat_map(read_window)
+
+    epochs = tf.data.Dataset.counter(first // examples)
+    records = epochs.flat_map(read_epoch).prefetch(1)
+    records = records.rebatch(rows.stop - rows.start, drop_remainder=True)
+    return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+
+
+@tf.autograph.experimental.do_not_convert
+def records_in_order(stream: RecordStream, shard: Shard) -> tf.data.Dataset:
+    """Return the unparsed records of a stream in the order of the files, once.
+
+    Returns:
+        As from `shuffled_records`; the last batch of a shard may have fewer rows, or none.
+    """
+    batch_size, rows = stream.batch_size, shard.rows(stream.batch_size)
+    sequence, examples = _Sequence.in_order(stream.index), stream.index.examples
+
+    def read_batch(batch):
+        begin = tf.minimum(batch * batch_size + rows.start, examples)
+        end = tf.minimum(batch * batch_size + rows.stop, examples)
+        # A batch of no record must not be left out.
+        begin_read = tf.minimum(begin, examples - 1)
+        end_read = tf.maximum(end, begin_read + 1)
+        records = sequence.read(begin_read, end_read)
+        count = end - begin
+        return records.map(
+            lambda read, numbers: (tf.range(begin, end), read[:count], numbers[:count])
+        )
+
+    batches = tf.data.Dataset.range(-(-examples // batch_size))
+    return batches.flat_map(read_batch)
+
+
+class _Sequence(NamedTuple):
+    """The records of all files, in some order of their blocks.
+
+    Attributes:
+        file: string `[blocks]`.
+        offset, bytes, records, first: int64 `[blocks]`, as in `RecordIndex`.
+        ends: int64 `[blocks]`, number of records to the end of each block.
+    """
+
+    file: tf.Tensor
+    offset: tf.Tensor
+    bytes: tf.Tensor
+    records: tf.Tensor
+    first: tf.Tensor
+    ends: tf.Tensor
+
+    @classmethod
+    def in_order(cls, index: RecordIndex) -> "_Sequence":
+        files = tf.gather(tf.constant(index.files), index.file)
+        return cls(
+            files,
+            tf.constant(index.offset),
+            tf.constant(index.bytes),
+            tf.constant(index.records),
+            tf.constant(index.first),
+            tf.constant(np.cumsum(index.records)),
+        )
+
+    def shuffled(self, seed: tf.Tensor) -> "_Sequence":
+        blocks = tf.range(tf.size(self.ends, tf.int64))
+        keys = _right_shift(_derive_seeds(seed, blocks), 1)
+        order = tf.argsort(tf.cast(keys, tf.int64), stable=True)
+        file, offset, size, records, first, _ = (tf.gather(values, order) for values in self)
+        return _Sequence(file, offset, size, records, first, tf.cumsum(records))
+
+    def read(self, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
+        """Return the records from `begin` to `end`; no element if there are none.
+
+        Returns:
+            Pairs `[end - begin]` of records, string, and of their numbers in all files, int64.
+        """
+        first = tf.searchsorted(self.ends, begin[None], side="right")[0]
+        last = tf.searchsorted(self.ends, end[None], side="left")[0]
+        last = tf.where(begin < end, last + 1, first)
+        file, offset, size, records, numbers, ends = (values[first:last] for values in self)
+        begins = ends - records
+        skipped = tf.maximum(begin - begins, 0)
+        taken = tf.minimum(end, ends) - begins - skipped
+        blocks = tf.data.Dataset.from_tensor_slices((file, offset, size, numbers, skipped, taken))
+        blocks = blocks.map(_read_block, num_parallel_calls=_READS, deterministic=True)
+        return blocks.rebatch(tf.maximum(end - begin, 1))
+
+
+def _read_block(file, offset, size, first, skipped, taken) -> tuple[tf.Tensor, tf.Tensor]:
+    # `tf.data.TFRecordDataset` has no argument for the position to start at, its operation has.
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=file, compression_type="", buffer_size=size, byte_offsets=offset
+    )
+    records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+    numbers = tf.range(first + skipped, first + skipped + taken)
+    return records.skip(skipped).take(taken).batch(BLOCK).get_single_element(), numbers
+
+
+def _bounds(ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the lowest rank, and the one after the highest; 0 and 0 if there is none."""
+    last = tf.reduce_max(tf.concat([ranks, [-1]], axis=0))
+    return tf.reduce_min(tf.concat([ranks, [last + 1]], axis=0)), last + 1
+
+
+def _derive_seeds(seed, numbers: tf.Tensor) -> tf.Tensor:
+    """`albert_tf.input.masking.derive_seeds` with one number, as TensorFlow operations."""
+    bits = tf.constant(seed) if isinstance(seed, np.ndarray | np.generic) else seed
+    bits += (tf.cast(numbers, tf.uint64) + _uint64(1)) * _uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ _right_shift(bits, 30)) * _uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ _right_shift(bits, 27)) * _uint64(0x94D049BB133111EB)
+    return bits ^ _right_shift(bits, 31)
+
+
+def _right_shift(bits: tf.Tensor, count: int) -> tf.Tensor:
+    return tf.bitwise.right_shift(bits, _uint64(count))
+
+
+def _uint64(value: int) -> tf.Tensor:
+    return tf.constant(value, tf.uint64)

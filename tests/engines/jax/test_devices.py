@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 
-from albert_tf.engines.jax import devices, workers
+from albert_tf.engines.jax import devices
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_end_of_the_terminal_is_heeded_as_before(on_jax, monkeypatch, ignore
 
     def as_libtpu_does(options):
         libc.signal(signal.SIGHUP, 1)  # SIG_IGN
-        return devices.jax.local_devices()[:1], workers.JaxWorkers()
+        return devices.jax.local_devices()[:1], devices.JaxWorkers()
 
     monkeypatch.setitem(devices.STRATEGIES, "auto", as_libtpu_does)
     try:
@@ -75,23 +75,23 @@ def test_the_end_of_the_terminal_is_heeded_as_before(on_jax, monkeypatch, ignore
 def test_a_process_is_alone_unless_it_is_told_of_others(monkeypatch):
     for name in ("SLURM_NTASKS", "SLURM_STEP_NODELIST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(workers, "tpu_chips", list)
-    assert not workers.runs_with_others(DeviceOptions())
-    assert workers.runs_with_others(DeviceOptions(process_id=0))
+    monkeypatch.setattr(devices, "tpu_chips", list)
+    assert not devices._runs_with_others(DeviceOptions())
+    assert devices._runs_with_others(DeviceOptions(process_id=0))
     monkeypatch.setenv("SLURM_NTASKS", "4")
-    assert not workers.runs_with_others(DeviceOptions())  # a shell that salloc has opened
+    assert not devices._runs_with_others(DeviceOptions())  # a shell that salloc has opened
     monkeypatch.setenv("SLURM_STEP_NODELIST", "n[1-4]")
-    assert workers.runs_with_others(DeviceOptions())
+    assert devices._runs_with_others(DeviceOptions())
     monkeypatch.undo()
-    monkeypatch.setattr(workers, "tpu_chips", lambda: ["v5e"] * 4)
+    monkeypatch.setattr(devices, "tpu_chips", lambda: ["v5e"] * 4)
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-    assert workers.runs_with_others(DeviceOptions())  # how many hosts there are, Cloud knows
+    assert devices._runs_with_others(DeviceOptions())  # how many hosts there are, Cloud knows
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    assert not workers.runs_with_others(DeviceOptions())
+    assert not devices._runs_with_others(DeviceOptions())
 
 
 def test_what_is_printed_while_others_join_is_shown(monkeypatch, capfd):
-    monkeypatch.setattr(devices, "join", lambda options: os.write(2, b"waiting for others"))
+    monkeypatch.setattr(devices, "_join", lambda options: os.write(2, b"waiting for others"))
     devices.STRATEGIES["multi_worker"](DeviceOptions())
     assert capfd.readouterr().err == "waiting for others"
 
@@ -118,8 +118,8 @@ def test_an_engine_that_is_not_installed_is_refused(monkeypatch):
     ],
 )
 def test_errors_about_lost_processes_are_recognized(message, is_lost):
-    lost = workers.JaxWorkers(["process 0", "process 1"]).lost_by(
-        workers.jax.errors.JaxRuntimeError(message)
+    lost = devices.JaxWorkers(["process 0", "process 1"]).lost_by(
+        devices.jax.errors.JaxRuntimeError(message)
     )
     assert (lost is not None) == is_lost
     if "task:1" in message:

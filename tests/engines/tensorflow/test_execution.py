@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
-from albert_tf.engines.tensorflow.execution import TrainingExecution
+from albert_tf.engines.tensorflow.step import TrainingExecution
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS

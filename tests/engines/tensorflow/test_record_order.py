@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
+from albert_tf.engines.tensorflow.records import records_in_order, shuffled_records
 from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex

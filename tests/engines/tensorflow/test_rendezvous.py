@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from albert_tf.engines.tensorflow import rendezvous
+from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.errors import InputError, WorkerLost
 from tests.support.ports import free_addresses
@@ -15,7 +15,7 @@ from tests.support.ports import free_addresses
 def start(outcomes: dict, index: int, addresses) -> threading.Thread:
     def work():
         try:
-            rendezvous.meet(Cluster(addresses, index))
+            workers.meet(Cluster(addresses, index))
             outcomes[index] = None
         except (InputError, WorkerLost) as error:
             outcomes[index] = error
@@ -64,12 +64,12 @@ def test_a_worker_that_gives_up_and_comes_again_is_counted_once():
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_missing_worker_is_named(monkeypatch, caplog, index):
-    monkeypatch.setattr(rendezvous, "WAIT_SECONDS", 0.6)
-    monkeypatch.setattr(rendezvous, "NOTE_SECONDS", 0.1)
+    monkeypatch.setattr(workers, "WAIT_SECONDS", 0.6)
+    monkeypatch.setattr(workers, "NOTE_SECONDS", 0.1)
     addresses = free_addresses(2)
     missing = f"worker {1 - index} ({addresses[1 - index]})"
     with pytest.raises(WorkerLost) as error:
-        rendezvous.meet(Cluster(addresses, index))
+        workers.meet(Cluster(addresses, index))
     assert missing in str(error.value)
     assert f"worker {index} of 2: waiting for {missing}" in caplog.text
 
@@ -90,8 +90,8 @@ def test_a_port_that_is_taken_is_named():
         socket.create_server(("", int(addresses[1].split(":")[1]))),
         pytest.raises(InputError, match=f"{addresses[1]}, the address of worker 1, cannot be used"),
     ):
-        rendezvous.meet(Cluster(addresses, 1))
+        workers.meet(Cluster(addresses, 1))
 
 
 def test_one_worker_waits_for_nobody():
-    rendezvous.meet(Cluster(("nowhere:1",), 0))
+    workers.meet(Cluster(("nowhere:1",), 0))

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.steps import StepOptions
-from albert_tf.engines.tensorflow import execution
+from albert_tf.engines.tensorflow import step as step_module
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.forward import EvaluationStep, PredictionStep
+from albert_tf.engines.tensorflow.engine import EvaluationStep, PredictionStep
 from albert_tf.engines.tensorflow.step import TrainingStep, clip_by_global_norm
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import rematerialize
@@ -61,7 +61,7 @@ def test_computing_layers_again_does_not_change_what_is_computed(monkeypatch):
         wrapped.append(call)
         return rematerialize(call)
 
-    monkeypatch.setattr(execution, "rematerialize", counting)
+    monkeypatch.setattr(step_module, "rematerialize", counting)
     kept = trained(create_step(micro_batches=2))
     assert not wrapped
     computed_again = trained(create_step(micro_batches=2, remat=True))
@@ -80,7 +80,7 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
 
     monkeypatch.setattr(SelfAttention, "call", counting)
     # Nor is any computed again that need not be.
-    monkeypatch.setattr(execution, "rematerialize", lambda call: pytest.fail("not asked for"))
+    monkeypatch.setattr(step_module, "rematerialize", lambda call: pytest.fail("not asked for"))
     graph_of(create_step(dataclasses.replace(CONFIG, num_hidden_layers=4)), 4)
     # In the last layer, only the masked positions and [CLS] attend.
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
