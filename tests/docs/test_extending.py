@@ -69,8 +69,8 @@ def test_a_task_like_those_of_glue(extended, tmp_path):
         (folder / f"{split}.tsv").write_text(rows)
     code = """
         import sys
-        from albert_tf.tasks.classification.glue import GLUE
-        from albert_tf.tasks.classification.readers import read_examples
+        from albert_tf.tasks.classification.benchmarks import GLUE
+        from albert_tf.tasks.classification.datasets import read_examples
         dataset = GLUE["SciTail"].located(sys.argv[1], ("train", "eval"))
         (rows,) = dataset.sets["eval"]
         for example in read_examples(dataset, rows, labeled=True):

@@ -3,8 +3,7 @@
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.classification.clue import CLUE
-from albert_tf.tasks.classification.glue import GLUE
+from albert_tf.tasks.classification.benchmarks import CLUE, GLUE
 from tests.conftest import ROOT
 from tests.docs.commands import commands_of_recipe, options_of
 

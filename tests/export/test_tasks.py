@@ -24,11 +24,10 @@ from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.multiple_choice import task as multiple_choice
 from albert_tf.tasks.multiple_choice.export import filled
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
-from albert_tf.tasks.multiple_choice.question import BLANK, RACE_BLANK, ChoiceQuestion, fill
-from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
+from albert_tf.tasks.multiple_choice.readers import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tasks.question_answering.spans import predict_answers
+from albert_tf.tasks.question_answering.spans import ANSWER_HEADS, predict_answers
 from albert_tf.tasks.question_answering.windows import make_windows
 from albert_tf.tokenizers import Tokenizer, packing
 from tests.conftest import slow

@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.early_checks import check_early, member_options
 from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.question_answering.heads import mean_of_spans
+from albert_tf.tasks.question_answering.spans import mean_of_spans
 from tests.conftest import random_inputs
 from tests.support.finetuning import options_of, write_files
 

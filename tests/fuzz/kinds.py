@@ -40,8 +40,8 @@ from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import TaskKind, task_kinds
-from albert_tf.tasks.classification.glue import GLUE
-from albert_tf.tasks.classification.readers import read_examples
+from albert_tf.tasks.classification.benchmarks import GLUE
+from albert_tf.tasks.classification.datasets import read_examples
 from albert_tf.tasks.classification.task import SavedTarget
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import read_questions

@@ -11,9 +11,9 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.glue import GLUE
+from albert_tf.tasks.classification.benchmarks import GLUE
+from albert_tf.tasks.classification.datasets import read_examples
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions

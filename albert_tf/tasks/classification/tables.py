@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.clue import CLUE
+from albert_tf.tasks.classification.benchmarks import CLUE, GLUE
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -17,7 +17,6 @@ from albert_tf.tasks.classification.datasets import (
     RowSet,
     TableFile,
 )
-from albert_tf.tasks.classification.glue import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, check_long_texts
 
 if TYPE_CHECKING:

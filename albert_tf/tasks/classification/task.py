@@ -28,6 +28,7 @@ from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
     RowSet,
+    read_examples,
     whole_number,
 )
 from albert_tf.tasks.classification.encoding import class_weights, combined, featurize
@@ -36,7 +37,6 @@ from albert_tf.tasks.classification.options import (
     ClassificationOptions,
     ClassificationSettings,
 )
-from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tokenizers import Tokenizer

@@ -1,4 +1,4 @@
-"""Reads multiple-choice questions: RACE, C3 and JSON lines.
+"""Multiple-choice questions, and how they are read: RACE, C3 and JSON lines.
 
 RACE is read as published, a file per article, or as the Hugging Face Hub has it, in Parquet files.
 C3 (arXiv 1904.09679) is read as CLUE or its authors publish it. A file is a list of `[sentences,
@@ -11,8 +11,10 @@ import glob
 import itertools
 import logging
 import os
+import re
+import string
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import (
@@ -27,16 +29,74 @@ from albert_tf.files import (
 )
 from albert_tf.hub.huggingface import local_folder
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.question import (
-    LETTERS,
-    RACE_BLANK,
-    ChoiceQuestion,
-    checked_choices,
-)
 
 logger = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind")
+
+LETTERS = string.ascii_uppercase
+
+# Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
+# part of a name unless they touch no letter or digit.
+RACE_BLANK = re.compile("[_\uff3f]+")
+BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
+
+
+class ChoiceQuestion(NamedTuple):
+    """A question about a context, and its choices.
+
+    Attributes:
+        location: "file:line", for errors.
+        id: identifies its prediction.
+        group: results are also reported per group, such as "middle"; "" for none.
+        context: text that the question is about; may be empty.
+        question: may be empty, or contain blanks that the choices fill.
+        choices: at least two.
+        answer: index of the correct choice; None if unknown.
+        blank: matches the blanks of the question.
+    """
+
+    location: str
+    id: str
+    group: str
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    answer: int | None
+    blank: re.Pattern[str] = BLANK
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Question and choice as one text, per choice."""
+        return tuple(fill(self.question, choice, self.blank) for choice in self.choices)
+
+
+def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
+    """Return a question and one of its choices as one text.
+
+    The choice fills every blank of the question; without a blank it follows the question.
+    """
+    choice = choice.strip()
+    filled, blanks = blank.subn(lambda _: choice, question)
+    return filled if blanks else f"{question} {choice}".strip()
+
+
+def checked_choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
+    """Return the choices of a question, which a field contains; some data sets have empty ones.
+
+    Raises:
+        InputError: If they are not 2 to 26 texts.
+    """
+    if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
+        raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")
+    if not 2 <= len(value) <= len(LETTERS):
+        raise InputError(
+            f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
+        )
+    if not empty and not all(choice.strip() for choice in value):
+        raise InputError(f"{location}: a choice is empty in {shown(value)}")
+    return tuple(value)
+
 
 LEVELS = ("middle", "high")
 

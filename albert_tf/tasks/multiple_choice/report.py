@@ -16,7 +16,7 @@ from albert_tf.report.sections import (
     counted_errors,
     excerpt,
 )
-from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
+from albert_tf.tasks.multiple_choice.readers import LETTERS, ChoiceQuestion
 
 
 def choice_sections(examples: ExampleSet, probabilities: np.ndarray) -> list[Section]:

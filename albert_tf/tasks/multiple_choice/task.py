@@ -27,9 +27,10 @@ from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, NO_LABEL, MultipleChoiceObjective
 from albert_tf.report.sections import Section
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
 from albert_tf.tasks.multiple_choice.readers import (
     FOLDERS,
+    LETTERS,
+    ChoiceQuestion,
     c3_submission,
     groups_of,
     read_questions,

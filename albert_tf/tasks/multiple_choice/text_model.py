@@ -10,13 +10,13 @@ import numpy as np
 from albert_tf.files import exists
 from albert_tf.tasks.multiple_choice import KIND
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.question import (
+from albert_tf.tasks.multiple_choice.readers import (
     BLANK,
     RACE_BLANK,
     ChoiceQuestion,
+    answer_number,
     checked_choices,
 )
-from albert_tf.tasks.multiple_choice.readers import answer_number
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, probabilities
 from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
 from albert_tf.text_models.task_model import TaskModel

@@ -19,7 +19,6 @@ from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.logs import counted
 from albert_tf.report.sections import Section
 from albert_tf.tasks.question_answering import KIND
-from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
 from albert_tf.tasks.question_answering.metrics import (
     METRICS,
     AnswerMetric,
@@ -33,6 +32,7 @@ from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnswer
 from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
 from albert_tf.tasks.question_answering.report import answered_section, squad_sections
 from albert_tf.tasks.question_answering.spans import (
+    ANSWER_HEADS,
     Prediction,
     predict_answers,
     write_answers,

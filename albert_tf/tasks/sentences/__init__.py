@@ -15,7 +15,7 @@ def _check_data(options):
 
 
 def _huggingface_files(path, config):
-    from albert_tf.tasks.sentences.sentence_transformers import files_of
+    from albert_tf.tasks.sentences.options import files_of
 
     return files_of(path, config)
 

@@ -14,9 +14,8 @@ from albert_tf.input.examples import Features
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.tasks.sentences import KIND
 from albert_tf.tasks.sentences.model import POOLING as _POOLING
-from albert_tf.tasks.sentences.options import SentenceOptions
+from albert_tf.tasks.sentences.options import SentenceOptions, read_settings_in
 from albert_tf.tasks.sentences.readers import TextPair
-from albert_tf.tasks.sentences.sentence_transformers import read_settings_in
 from albert_tf.tasks.sentences.task import SentenceTask, numbered, unit_length
 from albert_tf.text_models.fitting import SEED
 from albert_tf.text_models.inputs import (

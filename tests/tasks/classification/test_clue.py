@@ -6,9 +6,9 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.task import ExampleSet
-from albert_tf.tasks.classification.clue import CLUE
+from albert_tf.tasks.classification.benchmarks import CLUE
+from albert_tf.tasks.classification.datasets import read_examples
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.clue_files import CLASSIFICATION, LCQMC, write_classification

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.glue import GLUE
+from albert_tf.tasks.classification.benchmarks import GLUE
+from albert_tf.tasks.classification.datasets import read_examples
 from albert_tf.tasks.classification.glue_submission import SUBMISSION_ROWS
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.glue_files import LABELS, label, texts, write_hub_task, write_task
 from tests.support.hub import write_parquet

@@ -13,9 +13,9 @@ from albert_tf.tasks.classification.datasets import (
     Example,
     RowSet,
     TableFile,
+    read_examples,
 )
 from albert_tf.tasks.classification.encoding import class_weights
-from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS
 

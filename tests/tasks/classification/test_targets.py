@@ -17,9 +17,9 @@ from albert_tf.tasks.classification.datasets import (
     Example,
     RowSet,
     TableFile,
+    read_examples,
 )
 from albert_tf.tasks.classification.encoding import class_weights
-from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import SavedTarget, restore
 

@@ -9,8 +9,7 @@ from absl import flags
 from albert_tf.errors import InputError
 from albert_tf.options import define_flags, from_flags
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.question import fill
-from albert_tf.tasks.multiple_choice.readers import read_questions
+from albert_tf.tasks.multiple_choice.readers import fill, read_questions
 
 ARTICLE = {
     "id": "middle7.txt",

@@ -16,7 +16,7 @@ from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MultipleChoiceObjective
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.question import ChoiceQuestion
+from albert_tf.tasks.multiple_choice.readers import ChoiceQuestion
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, featurize
 from tests.conftest import random_inputs
 from tests.support.tiny import CONFIG

@@ -19,10 +19,9 @@ from albert_tf.tasks.sentences.model import (
     ContrastiveObjective,
     CosineObjective,
 )
-from albert_tf.tasks.sentences.options import SentenceOptions
+from albert_tf.tasks.sentences.options import SentenceOptions, read_settings_in
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
 from albert_tf.tasks.sentences.retrieval import scores_by_chance, scores_of, search
-from albert_tf.tasks.sentences.sentence_transformers import read_settings_in
 from albert_tf.tasks.sentences.task import SentenceTask, featurize, numbered, unit_length
 from albert_tf.tasks.sentences.text_model import SentenceEncoder
 from tests.support.models import write_trained

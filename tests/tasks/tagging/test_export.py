@@ -10,8 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.adjacent_files import AdjacentFiles
-from albert_tf.tasks.tagging.export import TaggingExport
-from albert_tf.tasks.tagging.graph import WordSplitter
+from albert_tf.tasks.tagging.export import TaggingExport, WordSplitter
 from albert_tf.tasks.tagging.options import TaggingSettings
 from albert_tf.tasks.tagging.windows import (
     encoded_form,

@@ -1,16 +1,18 @@
-"""GLUE (arXiv 1804.07461): a table with one row per task.
+"""GLUE (arXiv 1804.07461) and CLUE (arXiv 2004.05986): a row of a table for each of their tasks.
 
-A row describes the files as published, and those of the same rows on the Hugging Face Hub
-(`nyu-mll/glue`): Parquet files with other column names, in which labels are numbers. A new task of
-this kind is a new row.
+A row describes the files as published. Those of GLUE are also on the Hugging Face Hub
+(`nyu-mll/glue`): Parquet files with other column names, in which labels are numbers. Texts, pairs
+and labels of CLUE are those of the official baselines (github.com/CLUEbenchmark/CLUE).
 """
 
+import functools
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.files import Row, RowReader, exists, read_lines, read_tsv
+from albert_tf.files import Row, RowReader, exists, read_lines, read_rows, read_tsv
 from albert_tf.logs import counted
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -23,8 +25,12 @@ logger = logging.getLogger(__name__)
 
 REPOSITORY = "hf://datasets/nyu-mll/glue"
 
-# How the names of the files of a split begin, as published and on the Hub.
+# How the names of the files of a split of GLUE begin, as published and on the Hub.
 _FILES = {"train": ("train", "train"), "eval": ("dev", "validation"), "predict": ("test", "test")}
+
+
+def _by_name(*tasks: ClassificationDataset) -> dict[str, ClassificationDataset]:
+    return {task.name: task for task in tasks}
 
 
 def index_and_prediction(ids: Sequence[str], labels: Sequence[str]) -> str:
@@ -33,7 +39,7 @@ def index_and_prediction(ids: Sequence[str], labels: Sequence[str]) -> str:
     return "".join(f"{id}\t{label}\n" for id, label in rows)
 
 
-def _task(
+def _glue(
     name: str,
     columns: Columns,
     *,
@@ -142,15 +148,15 @@ _AX = (
     TableFile("test-*.parquet", Columns("premise", "hypothesis", id="idx")),
 )
 
-_TASKS = (
-    _task(
+GLUE = _by_name(
+    _glue(
         "CoLA",
         Columns("sentence", None, "label", "index"),
         header=("source", "label", "note", "sentence"),
         metrics=("matthew_corr", "accuracy"),
     ),
-    _task("SST-2", Columns("sentence", None, "label", "index")),
-    _task(
+    _glue("SST-2", Columns("sentence", None, "label", "index")),
+    _glue(
         "MRPC",
         _MRPC._replace(id="index"),
         hub=Columns("sentence1", "sentence2"),
@@ -165,20 +171,20 @@ _TASKS = (
         },
         metrics=("accuracy", "f1"),
     ),
-    _task(
+    _glue(
         "STS-B",
         _NLI._replace(label="score"),
         labels=None,
         target="regression",
         metrics=("pearson", "spearman", "mse"),
     ),
-    _task(
+    _glue(
         "QQP",
         Columns("question1", "question2", "is_duplicate", "id"),
         read=_whole_rows,
         metrics=("accuracy", "f1"),
     ),
-    _task(
+    _glue(
         "MNLI",
         **_MNLI,
         parts={
@@ -188,21 +194,21 @@ _TASKS = (
         unlabeled="-",
     ),
     # The original's name for MNLI, evaluated on the mismatched rows only.
-    _task(
+    _glue(
         "MisMNLI",
         **_MNLI,
         folders=("MNLI",),
         parts={"_mismatched": ("", "", "MNLI-mm.tsv")},
         unlabeled="-",
     ),
-    _task(
+    _glue(
         "QNLI",
         Columns("question", "sentence", "label", "index"),
         labels=("entailment", "not_entailment"),
     ),
-    _task("RTE", _NLI, labels=("entailment", "not_entailment")),
-    _task("WNLI", _NLI),
-    _task(
+    _glue("RTE", _NLI, labels=("entailment", "not_entailment")),
+    _glue("WNLI", _NLI),
+    _glue(
         "AX",
         **_MNLI,
         folders=("AX", "diagnostic"),
@@ -219,4 +225,95 @@ _TASKS = (
     ),
 )
 
-GLUE = {task.name: task for task in _TASKS}
+
+def prediction_lines(ids: Sequence[str], labels: Sequence[str], **fields: str) -> str:
+    """Return the JSON lines that the CLUE server accepts: rows are numbered, whatever their ids."""
+    objects = ({"id": row, "label": label, **fields} for row, label in enumerate(labels))
+    return "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in objects)
+
+
+def _csl_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
+    """Yield the keywords of a row as one text, separated by spaces as in the official baseline."""
+    for row in read_rows(path, header):
+        keywords = row.values.get("keyword")
+        if isinstance(keywords, list):
+            row.values["keyword"] = " ".join(keywords)
+        yield row
+
+
+def _clue(
+    name: str,
+    columns: Columns,
+    *,
+    train: Sequence[str] = ("train.json",),
+    dev: str = "dev.json",
+    test: Mapping[str, str] | None = None,
+    read: RowReader | None = None,
+    **fields: Any,
+) -> ClassificationDataset:
+    """Return a task of CLUE.
+
+    Args:
+        name: as `task_name` writes it.
+        columns: of the files; test sets lack the label.
+        train: names of the training set, the first existing one of which is read.
+        dev: name of the development set.
+        test: names of the test set -> name of the file for the server.
+        read: returns the rows of a file; by default, its ending selects the format.
+        **fields: as in `ClassificationDataset`.
+    """
+    lower = name.lower()
+    test = test or {"test.json": f"{lower}_predict.json"}
+
+    def rows(*files: str) -> tuple[RowSet]:
+        found = (TableFile(each, columns, read=read, submission=test.get(each)) for each in files)
+        return (RowSet(tuple(found)),)
+
+    return ClassificationDataset(
+        name,
+        {"train": rows(*train), "eval": rows(dev), "predict": rows(*test)},
+        pairs=columns.pair is not None,
+        benchmark="CLUE",
+        # As the official scripts call it, as the archive is called, and in capitals.
+        folders=(lower, f"{lower}_public", name),
+        **{"labels": ("0", "1"), "submitted": prediction_lines, **fields},
+    )
+
+
+_TEXT = Columns("sentence", None, "label")
+_PAIR = Columns("sentence1", "sentence2", "label")
+_CLUE_NLI: dict[str, Any] = {"labels": ("contradiction", "entailment", "neutral"), "unlabeled": "-"}
+
+CLUE = _by_name(
+    _clue("AFQMC", _PAIR),
+    _clue(
+        "LCQMC",
+        Columns("text_a", "text_b", "label"),
+        train=("train.tsv",),
+        dev="dev.tsv",
+        test={"test.tsv": "lcqmc_predict.json"},
+    ),
+    _clue(
+        "TNEWS",
+        _TEXT,
+        # The server tells the two test sets apart by the name of the file.
+        test={
+            "test1.1.json": "tnews11_predict.json",
+            "test1.0.json": "tnews10_predict.json",
+            "test.json": "tnews10_predict.json",
+        },
+        labels=tuple(str(label) for label in range(100, 117) if label not in (105, 111)),
+        # The official baseline adds an empty description.
+        submitted=functools.partial(prediction_lines, label_desc=""),
+    ),
+    _clue("IFLYTEK", _TEXT, labels=tuple(map(str, range(119)))),
+    _clue("CMNLI", _PAIR, **_CLUE_NLI),
+    _clue(
+        "OCNLI",
+        _PAIR,
+        train=("train.json", "train.50k.json"),
+        test={"test.json": "ocnli_50k_predict.json"},
+        **_CLUE_NLI,
+    ),
+    _clue("CSL", Columns("keyword", "abst", "label"), read=_csl_rows),
+)
