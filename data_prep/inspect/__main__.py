@@ -85,9 +85,7 @@ def run(options: InspectOptions) -> None:
         if options.statistics:
             print(("\n" if options.num_examples else "") + found.table(len(paths), names))
         if options.plot:
-            from data_prep.inspect.plot import plot
-
-            plot(found, names, options.plot)
+            statistics.plot(found, names, options.plot)
             print(f"wrote {options.plot}")
 
 

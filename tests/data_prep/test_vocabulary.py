@@ -13,8 +13,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from data_prep import parallel, sentence_sample, text_units, train_vocabulary
-from data_prep.accents import accent_loss
-from data_prep.train_vocabulary import VocabularyOptions
+from data_prep.train_vocabulary import VocabularyOptions, accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 from tests.conftest import ROOT
 

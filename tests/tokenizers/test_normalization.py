@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, read_normalization
-from data_prep.accents import accent_loss
+from data_prep.train_vocabulary import accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 from tests.conftest import random_inputs
 

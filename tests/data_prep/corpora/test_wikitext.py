@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data_prep.corpora.disambiguation import is_disambiguation
-from data_prep.corpora.formulas import formula_text
+from data_prep.corpora.tags import formula_text
 from data_prep.corpora.templates import template_table
+from data_prep.corpora.wikipedia import is_disambiguation
 from data_prep.corpora.wikitext import Page, Site, paragraphs
 from tests.conftest import random_inputs
 
