@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import tempfile
@@ -53,9 +54,14 @@ class TaskExport(tf.Module, abc.ABC):
     """A fine-tuned model together with its tokenizer: takes strings and returns answers.
 
     Files are saved as assets: config, vocabulary, labels.
+
+    Attributes:
+        settings_class: how models of this kind read texts.
+        inputs: of `_answers`, whose arguments give them their names.
     """
 
     settings_class: ClassVar[type[TaskSettings]]
+    inputs: ClassVar[tuple[tf.TensorSpec, ...]] = (TEXTS,)
 
     def __init__(self, trained: TrainedModel, files: list[str]):
         super().__init__(name="albert")
@@ -75,9 +81,11 @@ class TaskExport(tf.Module, abc.ABC):
     def example(cls, settings: Any) -> str:
         """Return example inputs of the signature as Python code."""
 
-    @abc.abstractmethod
     def signatures(self) -> dict:
-        """Return the serving signatures by name."""
+        """Return the serving signatures by name; by default `serving_default`, with `inputs`."""
+        answered = functools.wraps(self._answers)(lambda *texts: self._answered(*texts))
+        function = tf.function(answered, autograph=False, input_signature=self.inputs)
+        return {"serving_default": function}
 
     @abc.abstractmethod
     def _answers(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:

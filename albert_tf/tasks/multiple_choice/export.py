@@ -15,9 +15,15 @@ _SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]+"
 
 
 class MultipleChoiceExport(TaskExport):
-    """Predicts the probabilities of the options of questions."""
+    """Predicts the probabilities of the options of questions.
+
+    `serving_default` takes `context` and `question` `[batch]` and `options` `[batch, options]`,
+    padded with "" for questions with fewer options. It returns `probabilities` `[batch, options]`
+    and `answer` `[batch]`, the index of the most probable option.
+    """
 
     settings_class = MultipleChoiceSettings
+    inputs = (TEXTS, TEXTS, tf.TensorSpec([None, None], tf.string))
     _settings: MultipleChoiceSettings
 
     @classmethod
@@ -26,22 +32,6 @@ class MultipleChoiceExport(TaskExport):
             'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."]), '
             'options=tf.constant([["the cat", "the mat"]])'
         )
-
-    def signatures(self) -> dict:
-        """Return the signatures by name.
-
-        `serving_default` takes `context` and `question` `[batch]` and `options`
-        `[batch, options]`, padded with "" for questions with fewer options. It returns
-        `probabilities` `[batch, options]` and `answer` `[batch]`, the index of the most probable
-        option.
-        """
-        options = tf.TensorSpec([None, None], tf.string)
-
-        @tf.function(autograph=False, input_signature=[TEXTS, TEXTS, options])
-        def serving_default(context, question, options):
-            return self._answered(context, question, options)
-
-        return {"serving_default": serving_default}
 
     def _answers(self, context, question, options):
         settings = self._settings

@@ -259,9 +259,16 @@ def null_scores(windows: Windows, of_windows: tf.Tensor, questions) -> tf.Tensor
 
 
 class QuestionAnsweringExport(TaskExport):
-    """Predicts the same answers as `run_squad.py`, with their positions."""
+    """Predicts the same answers as `run_squad.py`, with their positions.
+
+    `serving_default` takes `question` and `context` `[batch]`. All of its outputs are `[batch]`:
+    `answer`, or "" if there is none; `start` and `end`, int32, the range of characters of the
+    answer in the context, or -1; `score` of the best candidate, even if it is not the answer; and
+    `null_score`, which is higher the more likely there is no answer.
+    """
 
     settings_class = QuestionAnsweringSettings
+    inputs = (TEXTS, TEXTS)
     _settings: QuestionAnsweringSettings
 
     def __init__(self, trained: TrainedModel, files: list[str]):
@@ -277,21 +284,6 @@ class QuestionAnsweringExport(TaskExport):
     @classmethod
     def example(cls, settings: QuestionAnsweringSettings) -> str:
         return 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
-
-    def signatures(self) -> dict:
-        """Return the signatures by name.
-
-        `serving_default` takes `question` and `context` `[batch]`. All of its outputs are
-        `[batch]`: `answer`, or "" if there is none; `start` and `end`, int32, the range of
-        characters of the answer in the context, or -1; `score` of the best candidate, even if it
-        is not the answer; and `null_score`, which is higher the more likely there is no answer.
-        """
-
-        @tf.function(autograph=False, input_signature=[TEXTS, TEXTS])
-        def serving_default(question, context):
-            return self._answered(question, context)
-
-        return {"serving_default": serving_default}
 
     def _answers(self, question, context):
         settings, count = self._settings, tf.size(question, tf.int64)

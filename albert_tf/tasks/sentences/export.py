@@ -1,32 +1,21 @@
 """Sentence vectors of strings."""
 
-import tensorflow as tf
-
 from albert_tf.export.graph_packing import packed, truncate
-from albert_tf.export.task_export import TEXTS, TaskExport
+from albert_tf.export.task_export import TaskExport
 from albert_tf.tasks.sentences.options import SentenceSettings
 
 
 class SentenceExport(TaskExport):
-    """Computes the vectors of texts."""
+    """Computes the vectors of texts.
+
+    `serving_default` takes `text` `[batch]` and returns `vector` `[batch, hidden]`.
+    """
 
     settings_class = SentenceSettings
 
     @classmethod
     def example(cls, settings: SentenceSettings) -> str:
         return 'text=tf.constant(["The cat sat on the mat."])'
-
-    def signatures(self) -> dict:
-        """Return the signatures by name.
-
-        `serving_default` takes `text` `[batch]` and returns `vector` `[batch, hidden]`.
-        """
-
-        @tf.function(autograph=False, input_signature=[TEXTS])
-        def serving_default(text):
-            return self._answered(text)
-
-        return {"serving_default": serving_default}
 
     def _answers(self, text):
         room = self._settings.max_seq_length - 2

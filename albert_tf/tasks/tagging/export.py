@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf.export import character_tables, graph_characters
 from albert_tf.export.graph_characters import Characters, lower_bound
 from albert_tf.export.graph_packing import Symbols, packed, slices, windows
-from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
+from albert_tf.export.task_export import TaskExport, TrainedModel
 from albert_tf.tasks.tagging.options import TaggingSettings
 from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, continued, kind_of, split_tag
 from albert_tf.tokenizers.words import character_sets, pattern_of_words
@@ -274,7 +274,13 @@ class _Spans(NamedTuple):
 
 
 class TaggingExport(TaskExport):
-    """Predicts the same entities of raw texts as `run_tagger.py`, or tags of their words."""
+    """Predicts the same entities of raw texts as `run_tagger.py`, or tags of their words.
+
+    `serving_default` takes `text` `[batch]`. All of its outputs are `[batch, entities]`, with as
+    many columns as the text with most entities has: `label`; `start` and `end`, int32, the range of
+    characters in the text; `text`; and `score`, the mean probability of the tags of its words. The
+    rest of a row is "", -1 and 0. If tags are plain, there is a column for every word instead.
+    """
 
     settings_class = TaggingSettings
     _settings: TaggingSettings
@@ -299,28 +305,12 @@ class TaggingExport(TaskExport):
     def example(cls, settings: TaggingSettings) -> str:
         return 'text=tf.constant(["Anna lives in Paris."])'
 
-    def signatures(self) -> dict:
-        """Return the signatures by name.
-
-        `serving_default` takes `text` `[batch]`. All of its outputs are `[batch, entities]`, with
-        as many columns as the text with most entities has: `label`; `start` and `end`, int32, the
-        range of characters in the text; `text`; and `score`, the mean probability of the tags of
-        its words. The rest of a row is "", -1 and 0. If tags are plain, there is a column for every
-        word instead.
-        """
-
-        @tf.function(autograph=False, input_signature=[TEXTS])
-        def serving_default(text):
-            return self._answered(text)
-
-        return {"serving_default": serving_default}
-
-    def _answers(self, texts):
+    def _answers(self, text):
         length = self._settings.max_seq_length
         assert length is not None  # task_settings() sets it
-        words = self._split(texts)
+        words = self._split(text)
         start, end = words.spans()
-        read, read_start, read_end = texts, start, end
+        read, read_start, read_end = text, start, end
         if self._settings.unit == "words":
             read, read_start, read_end = words.joined()
         ids = self.tokenizer.encode_with_offsets(read)
@@ -338,7 +328,7 @@ class TaggingExport(TaskExport):
 
         rows = tf.gather(words.rows, spans.first)
         start, end = tf.gather(start, spans.first), tf.gather(end, spans.last)
-        characters = tf.strings.unicode_decode(texts, "UTF-8")
+        characters = tf.strings.unicode_decode(text, "UTF-8")
         covered = slices(characters, rows, start, end - start)
 
         def padded(values, nothing):
