@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import Any
 
-from albert_tf import albert_zh_config, configs, huggingface_config
+from albert_tf import configs, other_configs
 from albert_tf.errors import InputError
 from albert_tf.files import exists, normalized, read_json
 
@@ -171,12 +171,12 @@ class AlbertConfig:
                 another architecture.
         """
         known = {field.name for field in dataclasses.fields(cls)}
-        others = (*_ONLY_STRUCTURE, *_IGNORED, *albert_zh_config.BERT_KEYS)
+        others = (*_ONLY_STRUCTURE, *_IGNORED, *other_configs.BERT_KEYS)
         if "model_type" in values or "architectures" in values:
-            values = huggingface_config.fields_of(values, {*known, *others}, source)
-        elif albert_zh_config.is_albert_zh(values):
-            values = albert_zh_config.fields_of(values, source)
-        huggingface_config.check_only(values, _ONLY_STRUCTURE, source)
+            values = other_configs.from_huggingface(values, {*known, *others}, source)
+        elif other_configs.is_albert_zh(values):
+            values = other_configs.from_albert_zh(values, source)
+        other_configs.check_only(values, _ONLY_STRUCTURE, source)
         values = {key: value for key, value in values.items() if key not in others}
         if unknown := sorted(set(values) - known):
             raise InputError(

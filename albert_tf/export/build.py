@@ -39,6 +39,7 @@ from albert_tf.files import (
 from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
+from albert_tf.interop.converted_model import ConvertedModel
 from albert_tf.interop.file_names import ENCODER, PREPROCESS, folder_of
 from albert_tf.interop.heads import HEADS, find_head, heads_like
 from albert_tf.interop.loading import Preset, load_weights, open_with_files
@@ -84,6 +85,10 @@ def export_saved_model(options: ExportOptions) -> None:
     requested = "" if options.head == "auto" else f"`head`={options.head}"
     with_task = kind is not None and _can_write(kind.export_folder, requested)
     model, matched = _load(source, head, settings)
+    exported = ConvertedModel(
+        *(head, source.config, {weight.path: weight.numpy() for weight in model.weights}),
+        *(source.tokenizer, source.adjacent, source.weights, options.license),
+    )
     made_from = {
         "head": head,
         "task": dataclasses.asdict(settings) if with_task else None,
@@ -91,7 +96,7 @@ def export_saved_model(options: ExportOptions) -> None:
         "results": source.adjacent.results,
         "tflite_lengths": lite_lengths,
         "license": options.license,
-        "weights": manifest.sha256_of_arrays(weight.numpy() for weight in model.weights),
+        "weights": manifest.sha256_of_arrays(exported.values.values()),
         "config": source.config.to_dict(),
         "vocabulary": sha256_of(source.tokenizer.path),
         "normalization": source.tokenizer.normalization.to_dict(),
@@ -132,17 +137,8 @@ def export_saved_model(options: ExportOptions) -> None:
         if lite_lengths:
             lite = os.path.join(folder, tflite.FOLDER)
             lite_files = tflite.write_lite_files(lite, head, model, lite_lengths)
-        facts = model_card.ModelFacts(
-            name=os.path.basename(options.export_path.rstrip("/")),
-            head=head,
-            config=source.config,
-            parameters=model.count_params(),
-            weights=source.weights,
-            adjacent=source.adjacent,
-            normalization=source.tokenizer.normalization,
-            license=options.license,
-        )
-        model_card.write_export_card(folder, facts, tasks, lite_files)
+        name = os.path.basename(options.export_path.rstrip("/"))
+        model_card.write_export_card(folder, name, exported, tasks, lite_files)
         write_text(os.path.join(folder, manifest.MANIFEST), to_json(content, indent=2) + "\n")
     for line in lines:
         logger.info("%s/%s", options.export_path, line)

@@ -18,7 +18,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export import standalone
 from albert_tf.export.export_options import CheckOptions
-from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features, outputs_of
+from albert_tf.export.exported_encoder import (
+    PRETRAINING_HEADS,
+    SIGNATURES,
+    example_tokens,
+    features,
+    outputs_of,
+)
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists, text_of, without_magic
@@ -134,19 +140,11 @@ def _timed(options: CheckOptions, config: AlbertConfig) -> list[tuple[int, int]]
 
 
 def _inputs(config: AlbertConfig) -> dict[str, np.ndarray]:
-    """Return random sequences of several lengths, with two segments and masked positions."""
-    draw, batch = np.random.default_rng(0), 4
     length = min(48, config.max_position_embeddings)
-    used = np.linspace(max(2, length // 3), length, batch).astype(int)[:, None]
-    place = np.arange(length)
-    mask = place < used
-    arrays = {
-        "input_word_ids": draw.integers(0, config.vocab_size, (batch, length)) * mask,
-        "input_mask": mask,
-        "input_type_ids": (place > used // 2) & mask & (config.type_vocab_size > 1),
-        "masked_lm_positions": draw.integers(0, used, (batch, 5)),
-    }
-    return {name: value.astype(np.int32) for name, value in arrays.items()}
+    tokens = example_tokens(config, max(2, length // 3), length, batch=4)
+    used = tokens["input_mask"].sum(axis=1, keepdims=True)
+    masked = np.random.default_rng(1).integers(0, used, (4, 5), np.int32)
+    return {**tokens, "masked_lm_positions": masked}
 
 
 def _in_fresh_process(folder: str, inputs: dict, timed: list) -> dict[str, np.ndarray]:

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
 
 # Signature -> names of its inputs, in order: ids, mask, segments, masked positions.
 _TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
@@ -158,6 +161,19 @@ def features(input_word_ids, input_mask, input_type_ids, masked_lm_positions=Non
     if masked_lm_positions is not None:
         named["masked_lm_positions"] = masked_lm_positions
     return named
+
+
+def example_tokens(config: AlbertConfig, shortest: int, length: int, batch: int) -> dict:
+    """Return random inputs of an encoder, int32 `[batch, length]`, used from `shortest` tokens on.
+
+    They have padding and two segments.
+    """
+    used = np.linspace(min(shortest, length), length, batch).astype(int)[:, None]
+    place = np.arange(length)
+    mask = place < used
+    ids = np.random.default_rng(0).integers(0, config.vocab_size, (batch, length)) * mask
+    types = (place >= used // 2) & mask & (config.type_vocab_size > 1)
+    return {n: v.astype(np.int32) for n, v in zip(_TOKENS, (ids, mask, types), strict=True)}
 
 
 def outputs_of(signature: str) -> tuple[str, ...]:

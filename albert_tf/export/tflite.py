@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.exported_encoder import SIGNATURES, features
+from albert_tf.export.exported_encoder import SIGNATURES, example_tokens, features
 from albert_tf.files import make_folder, write_bytes
 from albert_tf.task_kinds import heads, kind_of
 
@@ -74,7 +74,8 @@ def write_lite_files(
     written = {}
     for length in lengths:
         function = _function(model, outputs, length)
-        examples = _examples(model.config.vocab_size, length)
+        inputs = example_tokens(model.config, 8, length, _COMPARED)
+        examples = [{n: v[row : row + 1] for n, v in inputs.items()} for row in range(_COMPARED)]
         expected = _stacked(function, examples)
         for precision, optimizations in PRECISIONS.items():
             content = _converted(function, model, optimizations)
@@ -119,18 +120,6 @@ def _runner(content: bytes) -> Callable[..., dict[str, np.ndarray]]:
     from ai_edge_litert.interpreter import Interpreter
 
     return Interpreter(model_content=content).get_signature_runner("serving_default")
-
-
-def _examples(vocab_size: int, length: int) -> list[dict[str, np.ndarray]]:
-    random = np.random.default_rng(0)
-    examples = []
-    for used in np.linspace(min(8, length), length, _COMPARED).astype(int):
-        mask = np.arange(length) < used
-        ids = random.integers(0, vocab_size, length) * mask
-        types = (np.arange(length) >= used // 2) & mask
-        named = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
-        examples.append({name: value[None].astype(np.int32) for name, value in named.items()})
-    return examples
 
 
 def _stacked(call: Callable, examples: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

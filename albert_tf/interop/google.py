@@ -1,7 +1,7 @@
 """Checkpoints of the original project and of albert_zh, which are flat lists of names.
 
 Variables of albert_zh (github.com/brightmart/albert_zh) are read under the names of the original;
-`albert_tf.albert_zh_config` describes how its network differs.
+`albert_tf.other_configs` describes how its network differs.
 """
 
 import dataclasses

@@ -19,12 +19,11 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_json, write_text
 from albert_tf.hub.names import PICKLES, SAFETENSORS
-from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop import model_card
 from albert_tf.interop.converted_model import ConvertedModel, labels_of_outputs, meaning
 from albert_tf.interop.heads import HEADS, find_head, read_as
+from albert_tf.other_configs import to_huggingface
 from albert_tf.task_kinds import Head, heads, kind_of
-from albert_tf.tokenizers import normalization
 from albert_tf.weights import Tensor, Weights
 
 CONFIG = "config.json"
@@ -245,10 +244,9 @@ def write_huggingface(folder: str, model: ConvertedModel, name: str) -> None:
     """Write a folder that transformers and sentence-transformers load, with a card."""
     from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 
-    tokenizer, fields = model.tokenizer, _fields(model)
-    write_weights(folder, model.values, model.config, fields)
-    if tokenizer is not None:
-        write_tokenizer(tokenizer, folder, model.config.max_position_embeddings)
+    write_weights(folder, model.values, model.config, _fields(model))
+    if model.tokenizer is not None:
+        write_tokenizer(model.tokenizer, folder, model.config.max_position_embeddings)
     kind, texts = kind_of(model.head), meaning(model)
     if kind and kind.huggingface_files:
         texts |= kind.huggingface_files(model.source.path, model.config)
@@ -256,17 +254,7 @@ def write_huggingface(folder: str, model: ConvertedModel, name: str) -> None:
         path = os.path.join(folder, file)
         files.make_folder(os.path.dirname(path), "output")
         files.write_text(path, text)
-    facts = model_card.ModelFacts(
-        name=name,
-        head=model.head,
-        config=model.config,
-        parameters=sum(value.size for value in model.values.values()),
-        weights=model.source,
-        adjacent=model.adjacent,
-        normalization=tokenizer.normalization if tokenizer else normalization.UNRECORDED,
-        license=model.license,
-    )
-    model_card.write_huggingface_card(facts, folder, tokenizer is not None)
+    model_card.write_huggingface_card(folder, name, model)
 
 
 def _fields(model: ConvertedModel) -> dict[str, Any]:

@@ -1,19 +1,15 @@
 """Model cards (README.md) of exported and converted models."""
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
 from albert_tf.hub.names import source_of
-from albert_tf.interop.adjacent_files import AdjacentFiles
+from albert_tf.interop.converted_model import ConvertedModel
 from albert_tf.interop.file_names import kept_results
 from albert_tf.logs import counted
 from albert_tf.task_kinds import heads
-from albert_tf.tokenizers.normalization import Normalization
-from albert_tf.weights import Weights
 
 _FILE = "README.md"
 
@@ -65,37 +61,27 @@ _NAMES = {"text_bytes": "bytes of text"}
 _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective")
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelFacts:
-    """What the card says of a model; `weights` and `adjacent` are those that it was made from."""
-
-    name: str
-    head: str
-    config: AlbertConfig
-    parameters: int
-    weights: Weights
-    adjacent: AdjacentFiles
-    normalization: Normalization
-    license: str | None
-
-
-def write_huggingface_card(facts: ModelFacts, folder: str, with_tokenizer: bool) -> None:
+def write_huggingface_card(folder: str, name: str, model: ConvertedModel) -> None:
     """Write the card of a Hugging Face folder, which already contains all other files."""
-    head = heads()[facts.head]
-    name = head.huggingface
-    auto_class = _AUTO_CLASSES.get(name, name.replace("Albert", "AutoModel"))
-    classes = {"model": auto_class} | ({"tokenizer": "AutoTokenizer"} if with_tokenizer else {})
+    head = heads()[model.head]
+    architecture = head.huggingface
+    classes = {
+        "model": _AUTO_CLASSES.get(architecture, architecture.replace("Albert", "AutoModel"))
+    }
+    if model.tokenizer is not None:
+        classes["tokenizer"] = "AutoTokenizer"
     lines = [f"from transformers import {', '.join(classes.values())}", ""]
-    lines += [f'{what} = {each}.from_pretrained("{facts.name}")' for what, each in classes.items()]
+    lines += [f'{what} = {each}.from_pretrained("{name}")' for what, each in classes.items()]
     loading = "\n".join(lines)
     if head.hub_library == "sentence-transformers":
-        loading = _SENTENCES.format(name=facts.name)
-    _write(facts, folder, [loading], library=head.hub_library)
+        loading = _SENTENCES.format(name=name)
+    _write(folder, name, model, [loading], library=head.hub_library)
 
 
 def write_export_card(
     folder: str,
-    facts: ModelFacts,
+    name: str,
+    model: ConvertedModel,
     tasks: Mapping[str, str],
     lite_files: Mapping[str, Mapping[str, tuple[float, float]]],
 ) -> None:
@@ -103,18 +89,19 @@ def write_export_card(
 
     Args:
         folder: folder of the export.
-        facts: facts about the model.
+        name: of the export.
+        model: its content, and what it was made from.
         tasks: folder of a task -> example arguments of its signature, as Python code.
         lite_files: name of a TFLite file in the export -> output -> largest difference from the
             model, and largest value.
     """
     with_preprocess = any(path.startswith("preprocess/") for path in files.sizes(folder))
-    loading = [(_ENCODER if with_preprocess else _ENCODER_ALONE).format(name=facts.name)]
+    loading = [(_ENCODER if with_preprocess else _ENCODER_ALONE).format(name=name)]
     loading += [
-        _TASK.format(name=facts.name, folder=task, inputs=inputs) for task, inputs in tasks.items()
+        _TASK.format(name=name, folder=task, inputs=inputs) for task, inputs in tasks.items()
     ]
     if lite_files:
-        loading.append(_LITE.format(name=facts.name, file=next(iter(lite_files))))
+        loading.append(_LITE.format(name=name, file=next(iter(lite_files))))
     rows = {
         f"{file}, {output}": (f"{difference:.2g}", f"{largest:.3g}")
         for file, differences in lite_files.items()
@@ -122,12 +109,13 @@ def write_export_card(
     }
     columns = ("TFLite file, output", "largest difference from the model", "largest value")
     measured = [_table("Outputs of TFLite files", rows, columns)] if rows else []
-    _write(facts, folder, loading, measured)
+    _write(folder, name, model, loading, measured)
 
 
 def _write(
-    facts: ModelFacts,
     folder: str,
+    name: str,
+    model: ConvertedModel,
     loading: Iterable[str],
     measured: Iterable[str] = (),
     library: str | None = None,
@@ -136,27 +124,27 @@ def _write(
 
     Without a library, which loads a Hugging Face folder, the folder has SavedModels.
     """
-    config, adjacent = facts.config, facts.adjacent
+    config, adjacent, source = model.config, model.adjacent, model.source
     form = "in the Hugging Face format" if library else "as TensorFlow SavedModels"
     summary = (
         f"An ALBERT model ({counted(config.num_hidden_layers, 'layer')}, hidden size "
-        f"{config.hidden_size}) {form}, created by albert_tf from {facts.weights.format} weights. "
-        f"Parameters: {facts.parameters:,}."
+        f"{config.hidden_size}) {form}, created by albert_tf from {source.format} weights. "
+        f"Parameters: {sum(value.size for value in model.values.values()):,}."
     )
-    if origin := source_of(facts.weights.path):
+    if origin := source_of(source.path):
         summary += f" The original weights are {origin.address}, {origin.revision}."
     parts = [
-        _header(facts, library),
-        f"# {facts.name}",
+        _header(model, library),
+        f"# {name}",
         summary,
         "## Use",
         *(f"```python\n{code.rstrip()}\n```" for code in loading),
         _table("Model", config.to_dict()),
     ]
-    if normalization := facts.normalization.to_dict():
+    if model.tokenizer and (normalization := model.tokenizer.normalization.to_dict()):
         parts.append(_table("Normalization of text", normalization))
-    if facts.weights.step:
-        parts.append(f"## Training\n\nTraining steps: {facts.weights.step:,}.")
+    if model.step:
+        parts.append(f"## Training\n\nTraining steps: {model.step:,}.")
     parts += [_table(f"Data: {file}", _data(manifest)) for file, manifest in adjacent.data.items()]
     if adjacent.labels:
         parts.append("## Labels\n\n" + ", ".join(map(str, adjacent.labels)))
@@ -170,15 +158,15 @@ def _write(
         ]
         parts.append("\n".join(["Evaluated on:", "", *lines]))
     parts += [_table("Size", _sizes(folder)), *measured]
-    parts.append(f"## License\n\n{facts.license or 'Not stated.'}")
+    parts.append(f"## License\n\n{model.license or 'Not stated.'}")
     files.write_text(os.path.join(folder, _FILE), "\n\n".join(parts) + "\n")
 
 
-def _header(facts: ModelFacts, library: str | None) -> str:
-    task = heads()[facts.head].hub_task
+def _header(model: ConvertedModel, library: str | None) -> str:
+    task = heads()[model.head].hub_task
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
-    lines += [f"license: {facts.license}"] if facts.license else []
+    lines += [f"license: {model.license}"] if model.license else []
     lines += ["tags:", "- albert", "- albert_tf"]
     lines += [] if library else ["- tensorflow"]
     lines += [f"pipeline_tag: {task}"] if task else []
