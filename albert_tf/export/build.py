@@ -4,17 +4,20 @@
 """
 
 import dataclasses
+import hashlib
 import logging
 import os
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed, tensorflow_errors_as_os_errors
-from albert_tf.export import manifest, tflite
+from albert_tf.export import tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
 from albert_tf.export.graph_packing import PreprocessorExport
@@ -28,6 +31,7 @@ from albert_tf.export.task_export import (
 )
 from albert_tf.files import (
     copy_file,
+    exists,
     is_remote,
     make_folder,
     replacing,
@@ -40,7 +44,7 @@ from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint
 from albert_tf.interop.converted_model import ConvertedModel
-from albert_tf.interop.file_names import ENCODER, PREPROCESS, folder_of
+from albert_tf.interop.file_names import ENCODER, EXPORT_FILE, PREPROCESS, folder_of, read_export
 from albert_tf.interop.heads import HEADS, find_head, heads_like
 from albert_tf.interop.loading import Preset, load_weights, open_with_files
 from albert_tf.task_kinds import kind_of
@@ -66,7 +70,12 @@ def export_saved_model(options: ExportOptions) -> None:
         InputError: If the folder contains something else; checkpoint, config and vocabulary do not
             fit together; or TensorFlow Text is required but missing.
     """
-    manifest.check_free(options.export_path)
+    earlier = read_export(options.export_path)
+    if exists(options.export_path) and not earlier:
+        raise InputError(
+            f"`export_path`={options.export_path}: already exists; remove it or choose another "
+            "folder"
+        )
     path = described_checkpoint(local_weights(options.init_checkpoint, argument="init_checkpoint"))
     options = dataclasses.replace(options, init_checkpoint=path)
     given = options.albert_config_file
@@ -96,16 +105,21 @@ def export_saved_model(options: ExportOptions) -> None:
         "results": source.adjacent.results,
         "tflite_lengths": lite_lengths,
         "license": options.license,
-        "weights": manifest.sha256_of_arrays(exported.values.values()),
+        "weights": _sha256_of(exported.values.values()),
         "config": source.config.to_dict(),
         "vocabulary": sha256_of(source.tokenizer.path),
         "normalization": source.tokenizer.normalization.to_dict(),
         "preprocess": with_preprocess,
         "max_seq_length": seq_length,
     }
-    if manifest.is_complete(options.export_path, made_from):
-        logger.info("%s: already exported from the same weights", options.export_path)
-        return
+    if earlier:
+        if to_json(earlier.get("made_from"), sort_keys=True) == to_json(made_from, sort_keys=True):
+            logger.info("%s: already exported from the same weights", options.export_path)
+            return
+        raise InputError(
+            f"`export_path`={options.export_path}: already exists and is a different export; "
+            "remove it or choose another folder"
+        )
     logger.info(
         "%s: %d of %d variables loaded", matched.source, len(matched.loaded), len(model.weights)
     )
@@ -139,9 +153,16 @@ def export_saved_model(options: ExportOptions) -> None:
             lite_files = tflite.write_lite_files(lite, head, model, lite_lengths)
         name = os.path.basename(options.export_path.rstrip("/"))
         model_card.write_export_card(folder, name, exported, tasks, lite_files)
-        write_text(os.path.join(folder, manifest.MANIFEST), to_json(content, indent=2) + "\n")
+        write_text(os.path.join(folder, EXPORT_FILE), to_json(content, indent=2) + "\n")
     for line in lines:
         logger.info("%s/%s", options.export_path, line)
+
+
+def _sha256_of(arrays: Iterable[np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _choose_head(options: ExportOptions, preset: Preset) -> str:

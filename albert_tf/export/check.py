@@ -25,11 +25,10 @@ from albert_tf.export.exported_encoder import (
     features,
     outputs_of,
 )
-from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists, text_of, without_magic
 from albert_tf.interop.adjacent_files import Label, described_checkpoint
-from albert_tf.interop.file_names import ENCODER, PREPROCESS, SAVED_MODEL
+from albert_tf.interop.file_names import ENCODER, EXPORT_FILE, PREPROCESS, SAVED_MODEL, read_export
 from albert_tf.interop.heads import create_model, find_head
 from albert_tf.interop.loading import Preset, load_weights, open_preset, open_weights
 from albert_tf.task_kinds import TaskKind, kind_of, task_kinds
@@ -228,14 +227,14 @@ class _Manifest:
 
 
 def _manifest(folder: str) -> _Manifest:
-    return converted(read_manifest(folder), os.path.join(folder, MANIFEST), _Manifest)
+    return converted(read_export(folder), os.path.join(folder, EXPORT_FILE), _Manifest)
 
 
 def _check_task(
     folder: str, options: CheckOptions, exported: Preset, found: dict[str, np.ndarray]
 ) -> str | None:
     """Compare a fine-tuned model's answers with those of its export; return its folder, if any."""
-    manifest_file, manifest = os.path.join(folder, MANIFEST), _manifest(folder)
+    manifest_file, manifest = os.path.join(folder, EXPORT_FILE), _manifest(folder)
     head, made_from = manifest.head, manifest.made_from
     if not made_from.task:
         return None

@@ -1,14 +1,16 @@
 """Names of the files of models and exports, and where they are; loads no TensorFlow."""
 
 import os
+from typing import Any
 
 from albert_tf.checkpoints import OrbaxFolder
-from albert_tf.files import exists, is_folder
+from albert_tf.files import exists, is_folder, read_json
 from albert_tf.task_kinds import task_kinds
 
 ENCODER = "encoder"
 PREPROCESS = "preprocess"
 SAVED_MODEL = "saved_model.pb"
+EXPORT_FILE = "export.json"  # what an export was made from
 
 # Next to any weights: results of the last evaluation, its examples, and the pretraining data.
 RESULTS_FILE = "eval_results.txt"
@@ -51,6 +53,16 @@ def encoder_folder(path: str) -> str:
     inside = os.path.join(path, ENCODER)
     is_export = not exists(os.path.join(path, SAVED_MODEL))
     return inside if is_export and exists(os.path.join(inside, SAVED_MODEL)) else path
+
+
+def read_export(folder: str) -> dict[str, Any]:
+    """Return the content of an export's `export.json`; {} if there is none.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
+    file = os.path.join(folder, EXPORT_FILE)
+    return read_json(file, dict[str, Any]) if exists(file) else {}
 
 
 def folder_of(path: str) -> str:

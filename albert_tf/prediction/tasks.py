@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.export.manifest import read_manifest
 from albert_tf.files import exists, text_of, without_magic
-from albert_tf.interop.file_names import SAVED_MODEL
+from albert_tf.interop.file_names import SAVED_MODEL, read_export
 from albert_tf.prediction.options import PredictOptions
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
 
@@ -139,7 +138,7 @@ class Export:
         from albert_tf.export.graph_tokenizers import tensorflow_text
 
         tensorflow_text()  # its operations are in the graph
-        made_from = read_manifest(options.model).get("made_from", {})
+        made_from = read_export(options.model).get("made_from", {})
         self.settings = made_from.get("task") or {}
         self.labels = {label: label for label in map(text_of, made_from.get("labels") or ())}
         self._model = tf.saved_model.load(

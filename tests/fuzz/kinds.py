@@ -18,7 +18,6 @@ from pyarrow import parquet
 
 from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
-from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
 from albert_tf.files import read_rows as read_table
 from albert_tf.finetuning import run_report, runs
@@ -37,6 +36,7 @@ from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import find_adjacent_files
+from albert_tf.interop.file_names import read_export
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import TaskKind, task_kinds
@@ -448,11 +448,7 @@ KINDS: dict[str, Kind] = {
         {"best": "a", "settings": [{"runs": 3}], "runs": [{"f1": 0.5}]},
         run_report._runs,
     ),
-    "export.json": _beside(
-        "export.json",
-        {"head": "span", "made_from": {"task": {}, "labels": ["a"]}},
-        lambda folder: export_manifest.is_complete(folder, {"task": {}, "labels": ["a"]}),
-    ),
+    "export.json": _beside("export.json", {"made_from": {"labels": ["a"]}}, read_export),
     "manifest.json": Kind("a.manifest.json", _writer("a.manifest.json", _MANIFEST), _read_manifest),
     "index.json": Kind(
         "a.index.json", _make_index, lambda folder: find_indexes([str(folder / "a.tfrecord")])
