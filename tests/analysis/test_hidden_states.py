@@ -3,16 +3,34 @@
 Needs no TensorFlow: tests/modeling/test_jax_backend.py runs it on JAX.
 """
 
+import dataclasses
 import math
 
 import keras
 import numpy as np
 import pytest
 
+import albert_tf
 from albert_tf.analysis import layers
 from albert_tf.analysis.attention import attention_maps, attention_statistics, uniform_statistics
 from albert_tf.analysis.layers import layer_distances
 from albert_tf.errors import InputError
+from tests.support import tiny
+from tests.support.models import letters, random_model
+
+CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=12)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory) -> albert_tf.Tokenizer:
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text(letters(tiny.VOCAB))
+    return albert_tf.Tokenizer.load(str(path))
+
+
+@pytest.fixture(scope="module")
+def model() -> keras.Model:
+    return random_model("pretraining", CONFIG)
 
 
 def test_distances_are_means_over_tokens(model, tokenizer, monkeypatch):

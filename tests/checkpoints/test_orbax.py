@@ -108,6 +108,8 @@ def test_bytes_are_verified_once_unless_they_change(kind, tmp_path, three_steps,
     assert verified == [str(path)]
     data = max(files_of(path), key=lambda each: each.stat().st_size)
     data.write_bytes(data.read_bytes()[::-1])
+    with pytest.raises(InputError, match=r"model.ckpt-3: cannot be read \("):
+        open_weights(str(path))
     assert kind.restored(tmp_path) == 2
 
 

@@ -5,14 +5,12 @@ import pathlib
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.graph_tokenizers import tensorflow_text
 from tests.conftest import once
 from tests.end_to_end.conftest import call
 from tests.support.models import write_trained
-from tests.support.served import LABELS, trained_folder
+from tests.support.served import LABELS, require_tensorflow_text, trained_folder
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +65,7 @@ def classifier(shared_folder) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def exported_classifier(classifier, shared_folder) -> pathlib.Path:
     """Return the folder in which `export/` is what the command makes of `classifier`."""
-    try:
-        tensorflow_text()
-    except InputError as error:
-        pytest.skip(str(error))
+    require_tensorflow_text()
 
     def make() -> None:
         call(

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import sys
 
 import keras
 import numpy as np
@@ -23,14 +24,10 @@ from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tokenizers import Tokenizer
 from tests.support import tiny
-from tests.support.models import (
-    CONFIGS,
-    TRAINED,
-    features,
-    random_model,
-    write_trained,
-)
+from tests.support.models import CONFIGS, TRAINED, features, random_model, write_trained
+from tests.support.served import require_tensorflow_text
 
 pytestmark = pytest.mark.integration
 
@@ -274,3 +271,50 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     assert "usage: " in message("check")
     assert "not an export; it contains no encoder/" in message("check", trained)
     assert "`seq_lengths`=a: must be whole numbers" in message("check", export, seq_lengths=("a",))
+
+
+def test_ids_and_lengths(export, options):
+    require_tensorflow_text()
+    tokenizer = Tokenizer.load(f"{options.init_checkpoint}/vocab.txt", True)
+    preprocess = tf.saved_model.load(f"{export}/preprocess")
+    texts = ["The cat, sat! On the mat.", "", "É a"]
+    for packed in (
+        preprocess(tf.constant(texts)),
+        preprocess.signatures["serving_default"](inputs=tf.constant(texts)),
+    ):
+        for row, mask, text in zip(
+            packed["input_word_ids"].numpy(), packed["input_mask"].numpy(), texts, strict=True
+        ):
+            ids = [tokenizer.cls_id, *tokenizer.encode(text)[:7], tokenizer.sep_id]
+            assert row[: len(ids)].tolist() == ids
+            assert len(row) == 9
+            assert mask.sum() == len(ids)
+    assert {path.name for path in pathlib.Path(export, "preprocess", "assets").iterdir()} == {
+        "vocab.txt", "tokenizer_config.json",
+    }  # fmt: skip
+    nothing = preprocess(tf.constant([], tf.string))
+    assert {name: value.shape for name, value in nothing.items()} == dict.fromkeys(packed, (0, 9))
+    encoder = tf.saved_model.load(f"{export}/encoder")
+    assert len(encoder(nothing)["sequence_output"]) == 0
+    numbers = preprocess.tokenize.get_special_tokens_dict()
+    assert {name: int(value) for name, value in numbers.items()} == {
+        "vocab_size": tiny.VOCAB,
+        "padding_id": 0,
+        "start_of_sequence_id": 2,
+        "end_of_segment_id": 3,
+        "mask_id": 4,
+    }
+
+
+def test_without_tensorflow_text(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    options = ExportOptions(
+        init_checkpoint=write_trained(tmp_path / "trained", head="encoder"),
+        export_path=str(tmp_path / "export"),
+    )
+    with pytest.raises(InputError, match=r"`preprocess`: TensorFlow Text is not installed; pip"):
+        export_saved_model(dataclasses.replace(options, preprocess=True))
+    assert not os.path.exists(options.export_path)
+    export_saved_model(options)
+    assert "note: no preprocess/: TensorFlow Text is not installed" in capsys.readouterr().out
+    assert sorted(os.listdir(options.export_path)) == ["README.md", "encoder", "export.json"]

@@ -15,11 +15,15 @@ from albert_tf.export import standalone
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.graph_packing import HUB_NAMES
-from albert_tf.export.graph_tokenizers import tensorflow_text
+from albert_tf.finetuning.trained_settings import read_settings
 from albert_tf.interop.loading import open_preset
-from albert_tf.task_kinds import kind_of
+from albert_tf.task_kinds import kind_of, task_kinds
+from albert_tf.tasks.classification.datasets import ClassificationDataset
+from albert_tf.tasks.classification.options import ClassificationSettings
+from albert_tf.tasks.classification.targets import OneLabel
+from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
-from tests.support.served import LABELS, LONGEST, texts, trained_folder
+from tests.support.served import LABELS, LONGEST, require_tensorflow_text, texts, trained_folder
 
 pytestmark = pytest.mark.integration
 
@@ -112,10 +116,7 @@ def remember_module(head, monkeypatch):
 def test_the_check_compares_answers(tmp_path, capsys, monkeypatch):
     head, folder = "span", "squad"
     settings = {"version_2_with_negative": True, "max_query_length": 9}
-    try:
-        tensorflow_text()
-    except InputError as error:
-        pytest.skip(str(error))
+    require_tensorflow_text()
     recorded = {kind_of(head).settings_file.replace(".", "__"): json.dumps(settings)}
     trained = trained_folder(tmp_path / "trained", head, labels=3, **recorded)
     options = options_of(trained, tmp_path / "export", head=head, preprocess=False)
@@ -169,3 +170,34 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
     )
     (score / "multiple_choice.json").write_text("{")
     assert "multiple_choice.json: not JSON" in message(init_checkpoint=str(score), head="auto")
+
+
+def test_what_training_notes_is_what_exports_read(tmp_path):
+    dataset = ClassificationDataset("table", {}, pairs=True)
+    task = types.SimpleNamespace(
+        dataset=dataset,
+        target=OneLabel(dataset, ("a", "b")),
+        options=types.SimpleNamespace(max_seq_length=77, long_texts="head"),
+    )
+    for name, text in ClassificationTask.adjacent_files(task).items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "model.ckpt-1").write_text("")
+    expected = ClassificationSettings(pairs=True, max_seq_length=77)
+    for place in (tmp_path, tmp_path / "model.ckpt-1"):
+        assert read_settings(ClassificationSettings, str(place), "target.json", {}) == expected
+    changed = read_settings(
+        ClassificationSettings, str(tmp_path), "target.json", {"max_seq_length": 9, "kind": None}
+    )
+    assert changed == dataclasses.replace(expected, max_seq_length=9)
+
+
+@pytest.mark.parametrize("kind", [kind.load("export").settings_class for kind in task_kinds()])
+def test_without_a_note_there_are_defaults(tmp_path, kind):
+    assert read_settings(kind, str(tmp_path), "none.json", {}) == kind()
+    recorded = {"max_seq_length": 30, "something": "else"}
+    (tmp_path / "recorded.json").write_text(json.dumps(recorded))
+    settings = read_settings(kind, str(tmp_path), "recorded.json", {})
+    assert settings == dataclasses.replace(kind(), max_seq_length=30)
+    (tmp_path / "recorded.json").write_text("{")
+    with pytest.raises(InputError, match=r"recorded\.json: not JSON"):
+        read_settings(kind, str(tmp_path), "recorded.json", {})

@@ -8,9 +8,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import softmax
 
-from albert_tf.errors import InputError
 from albert_tf.export import graph_packing
-from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.interop.heads import create_model
@@ -37,16 +35,14 @@ from tests.support.served import (
     LONGEST,
     assert_nothing_is_answered,
     config_for,
+    require_tensorflow_text,
     texts,
     write_vocabulary,
 )
 
 pytestmark = pytest.mark.integration
 
-try:
-    tensorflow_text()
-except InputError as error:
-    pytest.skip(str(error), allow_module_level=True)
+require_tensorflow_text()
 
 
 @pytest.fixture(scope="module")

@@ -9,20 +9,17 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError
 from albert_tf.export.graph_packing import HUB_NAMES, TEXTS, PreprocessorExport
-from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
+from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.encoding import featurize
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
 from tests.conftest import random_inputs
 from tests.support import references
+from tests.support.served import require_tensorflow_text
 
-try:
-    tensorflow_text()
-except InputError as error:
-    pytest.skip(str(error), allow_module_level=True)
+require_tensorflow_text()
 
 pytestmark = pytest.mark.integration
 

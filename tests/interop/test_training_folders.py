@@ -1,4 +1,7 @@
-"""Training folders of both engines: told apart, read, converted with all that resuming needs."""
+"""Training folders of both engines: told apart, read, converted with all that resuming needs.
+
+Also which checkpoint of a folder is exported and converted, and what is next to it.
+"""
 
 import asyncio
 import gc
@@ -12,12 +15,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import OrbaxFolder, orbax
+from albert_tf.checkpoints import orbax
 from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.interop.adjacent_files import find_adjacent_files
+from albert_tf.interop.adjacent_files import (
+    EvaluatedSet,
+    described_checkpoint,
+    evaluation_data,
+    find_adjacent_files,
+)
 from albert_tf.interop.file_names import FROZEN_FILE, SETTINGS_FILE, START_FILE, run_files
 from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -82,10 +90,14 @@ def state_of(path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.integration
-def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, converted, tmp_path):
+def test_moments_and_step_survive_to_the_bit_and_training_resumes(
+    trained, converted, tmp_path, caplog
+):
+    caplog.set_level("INFO")
     assert open_weights(str(converted)).step == 5
     assert_same(state_of(trained), state_of(converted))
     back = run(converted, tmp_path / "back", "albert_tf")
+    assert "note: training can resume from step 5" in caplog.text
     assert_same(state_of(trained), state_of(back))
     model, optimizer = create_model(seed=4)
     assert checkpoints_of(back, model, optimizer).restore_latest()
@@ -113,14 +125,6 @@ def test_the_files_of_a_run_are_converted_too(trained, converted):
 
 
 @pytest.mark.integration
-def test_a_copy_of_a_folder_of_tensorflow_keeps_its_moments(trained, tmp_path, caplog):
-    caplog.set_level("INFO")
-    copy = run(trained, tmp_path / "copy", "albert_tf")
-    assert_same(state_of(trained), state_of(copy))
-    assert "note: training can resume from step 5" in caplog.text
-
-
-@pytest.mark.integration
 def test_a_part_of_a_model_has_no_moments(converted, tmp_path):
     encoder = run(converted, tmp_path / "encoder", "jax", head="encoder")
     assert open_weights(str(encoder)).optimizer == {}
@@ -143,28 +147,6 @@ def test_weights_of_engine_jax_are_read_like_all_others(converted):
         assert find_adjacent_files(str(path)) == find_adjacent_files(str(converted))
     (converted / "labels.json").write_text('["a", "b"]')
     assert find_adjacent_files(str(converted / "model.ckpt-5")).labels == ("a", "b")
-
-
-@pytest.mark.integration
-def test_a_damaged_checkpoint_is_not_read(converted, tmp_path):
-    copy = run(converted, tmp_path / "copy", "jax")
-    data = max((copy / "model.ckpt-5").rglob("*"), key=lambda path: path.stat().st_size)
-    data.write_bytes(data.read_bytes()[:-1])
-    with pytest.raises(InputError, match=r"model.ckpt-5: cannot be read \(.* bytes instead of"):
-        open_weights(str(copy))
-    for path in (copy / "checkpoints.json", copy / "model.ckpt-5" / "checksums.txt"):
-        path.unlink()
-        with pytest.raises(InputError, match=r"model.ckpt-5: cannot be read \("):
-            open_weights(str(copy))
-
-
-def test_folders_without_a_checkpoint_or_with_several_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"`path`=.*: contains no checkpoint"):
-        OrbaxFolder(str(tmp_path)).find()
-    for step in (1, 2):
-        (tmp_path / f"model.ckpt-{step}").mkdir()
-    with pytest.raises(InputError, match="several checkpoints; name one, such as .*ckpt-1"):
-        open_weights(str(tmp_path))
 
 
 def test_orbax_is_asked_for_by_name(converted, monkeypatch):
@@ -278,3 +260,58 @@ def test_a_full_disk_leaves_no_converted_folder(trained, tmp_path, monkeypatch):
         run(trained, tmp_path / "out", "jax")
     assert list(tmp_path.iterdir()) == []
     assert tf.config.list_logical_devices()  # JAX has not taken them
+
+
+RESULTS = "eval_accuracy = 0.9\nglobal_step = {}\nnull_score_diff_threshold = 0.5\n"
+
+
+def add_checkpoint(folder, engine: str, step: int) -> None:
+    path = folder / f"model.ckpt-{step}"
+    if engine == "jax":
+        path.mkdir(parents=True)
+    else:
+        folder.mkdir(exist_ok=True)
+        path.with_suffix(f".ckpt-{step}.index").touch()
+
+
+@pytest.fixture(params=["tensorflow", "jax"])
+def run_folder(request, tmp_path):
+    """Return a folder with checkpoints at steps 9 and 10, and the best at step 5."""
+    for folder, step in ((tmp_path, 9), (tmp_path, 10), (tmp_path / "best", 5)):
+        add_checkpoint(folder, request.param, step)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "described"), [(None, "best"), (5, "best"), (9, "best"), (10, "")]
+)
+def test_the_best_is_used_unless_results_are_about_the_newest(run_folder, evaluated, described):
+    if evaluated:
+        (run_folder / "eval_results.txt").write_text(RESULTS.format(evaluated))
+    assert described_checkpoint(str(run_folder)) == str(run_folder / described).rstrip("/")
+    assert described_checkpoint(f"{run_folder}/model.ckpt-9") == f"{run_folder}/model.ckpt-9"
+
+
+def test_without_a_best_the_folder_is_used(tmp_path):
+    add_checkpoint(tmp_path, "jax", 3)
+    assert described_checkpoint(str(tmp_path)) == str(tmp_path)
+
+
+def test_results_of_another_checkpoint_are_left_out(tmp_path):
+    (tmp_path / "eval_results.txt").write_text(RESULTS.format(5))
+    sets = (EvaluatedSet("matched", "MNLI, dev_matched.tsv", 9815),)
+    (tmp_path / "evaluation_data.json").write_text(evaluation_data(sets))
+    found = find_adjacent_files(str(tmp_path))
+    assert found.evaluated == sets
+    for step in (5, 0, None):
+        assert found.about(step) == found
+    other = found.about(10)
+    assert other.results == {"null_score_diff_threshold": "0.5"}, "which answers depend on"
+    assert other.evaluated == ()
+
+
+def test_the_best_of_earlier_versions_has_its_results_in_the_folder_of_training(run_folder):
+    (run_folder / "eval_results.txt").write_text(RESULTS.format(5))
+    assert find_adjacent_files(str(run_folder / "best")).about(5).results["eval_accuracy"] == "0.9"
+    (run_folder / "best" / "eval_results.txt").write_text("eval_accuracy = 0.8\nglobal_step = 5\n")
+    assert find_adjacent_files(str(run_folder / "best")).results["eval_accuracy"] == "0.8"

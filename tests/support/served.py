@@ -3,10 +3,13 @@
 import pathlib
 import random
 
+import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
 from tests.support.models import random_model
 from tests.support.vocabularies import trained_sentencepiece
@@ -16,26 +19,20 @@ WORDS = (
 )
 # Characters that are treated in different ways, and runs of white space of several kinds.
 ODD = [
-    "  ",
-    "\n\t",
-    "\xa0",
-    "\u3000",
-    "É",
-    "e\u0301",
-    "İ",
-    "ﬁ",
-    "½",
-    "漢字",
-    "Σας",
-    "__",
-    "＿",
-    "🤗",
-    "x_y",
-    "_y",
+    *("  ", "\n\t", "\xa0", "\u3000", "É", "e\u0301", "İ", "ﬁ", "½", "漢字", "Σας"),
+    *("__", "＿", "🤗", "x_y", "_y"),
 ]
 
 LONGEST = 40
 LABELS = ("bad", "fair, or so", "good")
+
+
+def require_tensorflow_text() -> None:
+    """Skip the test, or the module, that needs TensorFlow Text where it is not installed."""
+    try:
+        tensorflow_text()
+    except InputError as error:
+        pytest.skip(str(error), allow_module_level=True)
 
 
 def texts(count: int, most: int, seed: int = 0) -> list[str]:

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
-from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.tasks.tagging.export import TaggingExport, WordSplitter
@@ -25,14 +23,12 @@ from tests.support.models import letters, random_model
 from tests.support.served import (
     assert_nothing_is_answered,
     config_for,
+    require_tensorflow_text,
     texts,
     write_vocabulary,
 )
 
-try:
-    tensorflow_text()
-except InputError as error:
-    pytest.skip(str(error), allow_module_level=True)
+require_tensorflow_text()
 
 # What words and tokens can disagree about: punctuation, scripts without spaces, marks that belong
 # to the letter before, emoji of several characters, and characters that no token covers.
