@@ -94,10 +94,9 @@ def export_saved_model(options: ExportOptions) -> None:
     requested = "" if options.head == "auto" else f"`head`={options.head}"
     with_task = kind is not None and _can_write(kind.export_folder, requested)
     model, matched = _load(source, head, settings)
-    exported = ConvertedModel(
-        *(head, source.config, {weight.path: weight.numpy() for weight in model.weights}),
-        *(source.tokenizer, source.adjacent, source.weights, options.license),
-    )
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    made = (head, source.config, values, source.tokenizer, source.adjacent, source.weights)
+    exported = ConvertedModel(*made, license=options.license)
     made_from = {
         "head": head,
         "task": dataclasses.asdict(settings) if with_task else None,
@@ -105,7 +104,7 @@ def export_saved_model(options: ExportOptions) -> None:
         "results": source.adjacent.results,
         "tflite_lengths": lite_lengths,
         "license": options.license,
-        "weights": _sha256_of(exported.values.values()),
+        "weights": _sha256_of(values.values()),
         "config": source.config.to_dict(),
         "vocabulary": sha256_of(source.tokenizer.path),
         "normalization": source.tokenizer.normalization.to_dict(),
