@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import threading
 import time
 from types import SimpleNamespace
 
@@ -70,6 +71,34 @@ def test_everything_comes_back(kind, tmp_path):
     assert set(weights.tensors) == {WEIGHT, BIAS}
     assert set(weights.optimizer) == {f"lamb/{path}_m" for path in weights.tensors}
     np.testing.assert_array_equal(weights.read(WEIGHT), np.full((4, 3), 5.0))
+
+
+def test_what_is_written_are_the_values_at_the_time_of_saving(kind, tmp_path, monkeypatch):
+    """Training goes on while they are written."""
+    training = kind.state(5, width=500_000)
+    checkpoints = kind.checkpoints(tmp_path, training)
+    is_jax = kind.kind is orbax.OrbaxFolder
+    module, name = (orbax, "complete") if is_jax else (tensorflow_folder, "_write")
+    proceed, write = threading.Event(), getattr(module, name)
+
+    def late(*arguments):
+        assert proceed.wait(30)
+        write(*arguments)
+
+    monkeypatch.setattr(module, name, late)
+    checkpoints.save()
+    for _ in range(3):
+        training.tree = kind.next_tree(training.tree)
+    assert not kind.steps_in(tmp_path), "training does not wait for the disk"
+    checkpoints.check()
+    proceed.set()
+    checkpoints.wait()
+    assert checkpoints.latest == f"{tmp_path}/model.ckpt-5"
+    weights = open_weights(str(tmp_path))
+    assert weights.step == 5
+    for path in weights.tensors:
+        assert np.unique(weights.read(path)).tolist() == [5.0]
+        assert np.unique(weights.optimizer[f"lamb/{path}_m"].read()).tolist() == [5.5]
 
 
 def test_only_the_newest_are_kept(kind, tmp_path):

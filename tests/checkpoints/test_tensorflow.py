@@ -1,103 +1,15 @@
-"""Checkpoints: flat names, resuming, and what does not fit."""
+"""Checkpoints of the TensorFlow engine: damage, kills, and their list."""
 
 import pathlib
-import threading
 
-import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import tensorflow as tensorflow_checkpoints
-from albert_tf.checkpoints.saving import Checkpoints
-from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.losses import PretrainingObjective
-from albert_tf.optimization import create_optimizer
 from tests.support.checkpoints import tensorflow
-from tests.support.tiny import CONFIG
 
 KIND = tensorflow()
-
-
-def checkpoints_of(folder, model, optimizer) -> Checkpoints:
-    engine = TensorFlowEngine(TensorFlowDevices())
-    step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
-    return Checkpoints(engine.checkpoints_in(str(folder)), step, engine.workers)
-
-
-def saved(folder, step=5):
-    """Save a model and an optimizer with random values; return both."""
-    keras.utils.set_random_seed(3)
-    model = AlbertForPreTraining(CONFIG)
-    optimizer = create_optimizer("lamb", 0.1)
-    optimizer.build(model.trainable_weights)
-    optimizer.iterations.assign(step)
-    for number, variable in enumerate(optimizer.variables):
-        if variable.shape:
-            variable.assign(variable + number)
-    with checkpoints_of(folder, model, optimizer) as checkpoints:
-        checkpoints.save()
-    return model, optimizer
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Return the folder of a checkpoint, and the model and the optimizer that it has."""
-    folder = tmp_path_factory.mktemp("trained")
-    return folder, *saved(folder)
-
-
-def fresh(optimizer_name="lamb", config=CONFIG):
-    keras.utils.set_random_seed(4)
-    model = AlbertForPreTraining(config)
-    optimizer = create_optimizer(optimizer_name, 0.1)
-    optimizer.build(model.trainable_weights)
-    return model, optimizer
-
-
-@pytest.mark.integration
-def test_everything_comes_back(trained):
-    folder, model, optimizer = trained
-    other, other_optimizer = fresh()
-    checkpoints = checkpoints_of(folder, other, other_optimizer)
-    assert checkpoints.restore_latest()
-    assert checkpoints.latest.endswith("model.ckpt-5")
-    assert int(other_optimizer.iterations.numpy()) == 5
-    for one, two in zip(
-        model.weights + optimizer.variables, other.weights + other_optimizer.variables, strict=True
-    ):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
-
-
-@pytest.mark.integration
-def test_what_is_written_are_the_values_at_the_time_of_saving(tmp_path, monkeypatch):
-    model, optimizer = saved(tmp_path / "other")
-    expected = [weight.numpy() for weight in model.weights]
-    checkpoints = checkpoints_of(tmp_path, model, optimizer)
-    go_on, write = threading.Event(), tensorflow_checkpoints._write
-
-    def late(*arguments):
-        assert go_on.wait(30)
-        write(*arguments)
-
-    monkeypatch.setattr(tensorflow_checkpoints, "_write", late)
-    checkpoints.save()
-    assert not list(tmp_path.glob("*.index")), "nothing waits for the disk"
-    step = tf.function(lambda: [weight.value.assign_add(weight.value * 2) for weight in weights])
-    weights = [weight for weight in model.weights if weight.dtype == "float32"]
-    step()
-    optimizer.iterations.assign(9)
-    go_on.set()
-    checkpoints.wait()
-    assert checkpoints.latest.endswith("model.ckpt-5")
-    other, other_optimizer = fresh()
-    checkpoints_of(tmp_path, other, other_optimizer).restore_latest()
-    assert int(other_optimizer.iterations.numpy()) == 5
-    for weight, value in zip(other.weights, expected, strict=True):
-        np.testing.assert_array_equal(weight.numpy(), value)
 
 
 def cut(path, share):

@@ -26,10 +26,11 @@ class State:
 
 
 class Kind(NamedTuple):
-    """The folders of an engine, and how it stores a value."""
+    """The folders of an engine, how it stores a value, and what a step makes of the values."""
 
     kind: type[CheckpointFolder]
     value: Callable[[np.ndarray], Any]
+    next_tree: Callable[[dict[str, Any]], dict[str, Any]]
 
     def folder(self, path) -> CheckpointFolder:
         return self.kind(str(path))
@@ -72,7 +73,12 @@ class Kind(NamedTuple):
 def tensorflow() -> Kind:
     import tensorflow as tf
 
-    return Kind(TensorFlowFolder, tf.Variable)
+    def in_place(tree: dict[str, Any]) -> dict[str, Any]:
+        for variable in tf.nest.flatten(tree):
+            variable.assign_add(variable * 2)
+        return tree
+
+    return Kind(TensorFlowFolder, tf.Variable, in_place)
 
 
 def jax() -> Kind:
@@ -80,4 +86,8 @@ def jax() -> Kind:
     pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
     import jax.numpy
 
-    return Kind(OrbaxFolder, jax.numpy.asarray)
+    def donated(tree: dict[str, Any]) -> dict[str, Any]:
+        step = jax.jit(lambda values: jax.tree.map(lambda x: x * 3, values), donate_argnums=0)
+        return jax.block_until_ready(step(tree))
+
+    return Kind(OrbaxFolder, jax.numpy.asarray, donated)
