@@ -1,8 +1,15 @@
-"""Peaks of devices by the names that drivers give them."""
+"""Peaks of devices by the names that drivers give them, and what `--dtype=auto` chooses."""
 
 import pytest
 
-from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops, tpu_chips
+from albert_tf.hardware import peaks
+from albert_tf.hardware.peaks import (
+    cpu_precision,
+    gpu_peak,
+    gpu_precision,
+    local_tpu_peak_flops,
+    tpu_chips,
+)
 
 
 @pytest.mark.parametrize(("name", "peak"), [
@@ -45,3 +52,28 @@ def test_an_unknown_chip_is_none(tmp_path):
     (folder / "vendor").write_text("0x1ae0\n")
     (folder / "device").write_text("0x9999\n")
     assert tpu_chips(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("flags", "environment", "dtype"), [
+    ("avx2 fma", {}, "float32"),
+    ("avx2 avx512f avx512_vnni", {}, "float32"),
+    ("avx2 avx512f avx512_bf16", {}, "bfloat16"),
+    ("avx2 avx512f amx_tile amx_bf16", {}, "bfloat16"),
+    ("avx512f avx512_bf16", {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "float32"),
+    ("avx512f avx512_bf16", {"ONEDNN_MAX_CPU_ISA": "avx512_core_bf16"}, "bfloat16"),
+    ("avx512f amx_bf16", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}, "float32"),
+    ("avx512f avx512_bf16", {"TF_ENABLE_ONEDNN_OPTS": "0"}, "float32"),
+])  # fmt: skip
+def test_cpus(flags, environment, dtype, monkeypatch):
+    monkeypatch.setattr(peaks, "_cpu_flags", lambda: frozenset(flags.split()))
+    for name in ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cpu_precision()[0] == dtype
+
+
+def test_gpus_from_ampere_on():
+    assert gpu_precision("Tesla T4", (7, 5)) == ("float32", "Tesla T4 has no bfloat16")
+    assert gpu_precision("NVIDIA A100", (8, 0))[0] == "bfloat16"
+    assert gpu_precision("NVIDIA H100", (9, 0))[0] == "bfloat16"

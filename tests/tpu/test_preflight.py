@@ -1,7 +1,9 @@
-"""The training step compiled for TPU slices with the TPU compiler, which needs no TPU."""
+"""The training step compiled for TPU slices with the TPU compiler, which needs no TPU.
+
+At the end: that of the JAX engine, and that of the TensorFlow engine with its kernels.
+"""
 
 import dataclasses
-import functools
 import importlib.util
 
 import pytest
@@ -10,6 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.hardware.slices import GIB, known_slices, parse_slice
 from albert_tf.tpu import lowering, preflight
 from albert_tf.tpu.bounds import Compiled
+from albert_tf.tpu.costs import KERNELS
 from albert_tf.tpu.preflight_options import PreflightOptions
 from tests.conftest import run_python
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS
@@ -36,7 +39,7 @@ def options(tmp_path_factory):
         max_predictions_per_seq=PREDICTIONS,
         train_batch_size=8 * SHARE,
         dtype="bfloat16",
-        attention="plain",  # test_jax_preflight.py has the step with kernels
+        attention="plain",  # with kernels: at the end of this file
     )
 
 
@@ -53,19 +56,6 @@ class LowersHere(preflight.Compiler):
 @pytest.fixture(scope="module")
 def compiler(options):
     return LowersHere(options)
-
-
-@pytest.fixture(scope="module")
-def compile_step(options):
-    """Compile the step for a slice, once for all tests: so many micro-batches of some size."""
-    compiler = preflight.Compiler(options)
-
-    @functools.cache
-    def compile_for(name, micro=SHARE // 2, trips=2, compiler=compiler):
-        where = parse_slice(name)
-        return compiler.compile(where, where.replicas * trips * micro, micro, False)
-
-    return compile_for
 
 
 def model_flops(config, examples):
@@ -134,10 +124,11 @@ def check_step(result):
 @pytest.mark.integration
 @pytest.mark.slow
 @needs_compiler
-def test_a_larger_micro_batch_needs_more_memory(compile_step, compiler):
-    small = compile_step(SLICE)
+def test_a_larger_micro_batch_needs_more_memory(options, compiler):
+    where, most = parse_slice(SLICE), 32 * SHARE
+    small = preflight.Compiler(options).compile(where, 8 * SHARE, SHARE // 2, False)
     check_step(small)
-    large = compile_step(SLICE, micro=32 * SHARE, trips=1, compiler=compiler)
+    large = compiler.compile(where, 8 * most, most, False)
     # Of each example the layer keeps at least its widest activation, in bfloat16.
     kept = 2 * LENGTH * ONE_LAYER.intermediate_size
     assert large.memory - small.memory > 31 * SHARE * kept
@@ -280,3 +271,90 @@ def test_without_the_compiler_it_says_what_to_install(options, package, monkeypa
     message = rf"{package}, which is not installed: pip install 'albert-tf\[cpu,preflight\]'"
     with pytest.raises(InputError, match=message):
         preflight.preflight(options)
+
+
+# Compiling for each takes a minute.
+OTHERS = ("v4:2x2x1", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1")
+
+
+def with_compiler(test):
+    """Mark a test of the JAX engine's step, which needs more packages."""
+    missing = importlib.util.find_spec("grain") is None or importlib.util.find_spec("orbax") is None
+    skipped = pytest.mark.skipif(missing, reason="grain or orbax not installed")
+    return pytest.mark.integration(pytest.mark.slow(needs_compiler(skipped(test))))
+
+
+# Heads of a size, and sequences of a length, that the attention kernel supports.
+LONG, MICRO, TRIPS = 128, 4, 2
+TWO_LAYERS = dataclasses.replace(
+    CONFIG,
+    hidden_size=32,
+    num_attention_heads=2,
+    num_hidden_layers=2,
+    max_position_embeddings=LONG,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+DIRECTIONS = ("forward", "backward")
+
+
+@pytest.fixture
+def compile_step(options, tmp_path):
+    def compile_for(name, attention, dropout=0.0, engine="jax"):
+        config = tmp_path / "albert_config.json"
+        shape = dataclasses.replace(TWO_LAYERS, attention_probs_dropout_prob=dropout)
+        config.write_text(shape.to_json())
+        where = parse_slice(name)
+        batch = where.replicas * MICRO * TRIPS
+        asked = dataclasses.replace(
+            options,
+            engine=engine,
+            attention=attention,
+            albert_config_file=str(config),
+            topology=name,
+            max_seq_length=LONG,
+            train_batch_size=batch,
+        )
+        return preflight.Compiler(asked).compile(where, batch, MICRO, False)
+
+    return compile_for
+
+
+@with_compiler
+@pytest.mark.parametrize(
+    "name",
+    ["v5e:2x2", *(pytest.param(n, marks=pytest.mark.manual) for n in OTHERS)],
+)
+def test_the_step_compiles_for_each_generation(compile_step, name):
+    fused, plain = compile_step(name, "auto"), compile_step(name, "plain")
+    for result in (fused, plain):
+        assert result.error is None
+        assert result.fits
+        assert 0 < result.memory < 0.1 * GIB
+        assert result.cycles > result.update_cycles > 0
+        # Every gradient is all-reduced once, not once per micro-batch; a few may go as bfloat16.
+        assert result.reduced_bytes == pytest.approx(4 * parameters(TWO_LAYERS), rel=0.02)
+    # The model's operations are the same but for sums of rows that the kernel leaves to a product.
+    assert fused.flops == pytest.approx(plain.flops, rel=1e-3)
+    assert fused.kernel_cycles == pytest.approx(1.3 * bundles("short_attention", name))
+    assert plain.kernel_cycles == 0
+
+
+@with_compiler
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("jax", "v5e:2x2"), pytest.param("tensorflow", "v4:2x2x1", marks=pytest.mark.manual)],
+)
+def test_attention_with_dropout_is_fused(compile_step, engine, name):
+    fused = compile_step(name, "auto", dropout=0.1, engine=engine)
+    assert fused.error is None
+    assert fused.kernel_cycles == pytest.approx(1.3 * bundles("dropout_attention", name))
+
+
+def bundles(kernel, name):
+    """Of the layer that is computed everywhere, forward and backward."""
+    generation = parse_slice(name).generation
+    cores = 2 if generation in ("v4", "v5p") else 1
+    heads = MICRO * TRIPS * TWO_LAYERS.num_attention_heads / cores
+    of_head = sum(KERNELS[f"{kernel}_{way}"].bundles[generation] for way in DIRECTIONS)
+    return heads * (LONG / 512) ** 2 * of_head

@@ -28,7 +28,7 @@ STEPS, BATCH = 9, 16
 
 # Replicas, micro-batches on each, whether layers are computed again, and whether XLA compiles it.
 SPLITS = ((1, 1, False, False), (2, 2, False, False), (1, 4, True, True))
-# Tracing and compiling more layers is what takes long; `test_execution.py` has more.
+# Tracing and compiling more layers is what takes long; `test_step.py` has more.
 ONE_LAYER = dataclasses.replace(
     CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
 )

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.engines.base import create_engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import ENGINES
+from albert_tf.engines.tensorflow import engine as engine_module
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -17,6 +19,7 @@ from albert_tf.input.features import limited, pretraining_features
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from tests.engines.tensorflow.test_step import ONE_LAYER, create_step
+from tests.support.models import write_trained
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 
@@ -152,3 +155,21 @@ def test_what_cannot_be_read_at_all(engine, tmp_path):
     batches = engine.iterate(RecordStream(index, pretraining_features(LENGTH, PREDICTIONS), 10))
     with pytest.raises(InputError, match="the TFRecords cannot be read: .*No such file"):
         next(batches)
+
+
+def test_few_batches_need_no_pipeline(tmp_path, monkeypatch):
+    """Which takes 50 times as long; and the bits are the same."""
+    classifier = albert_tf.TextClassifier.from_preset(write_trained(tmp_path / "c", "classifier"))
+    texts = ["a b", "c d e f g h", "", "i. j"]
+
+    def predicted():
+        rows = [classifier.predict_proba(texts[:count], batch_size=2) for count in (1, 2, 4)]
+        return np.concatenate(rows)
+
+    few = predicted()
+    monkeypatch.setattr(engine_module, "_FEW_BATCHES", 0)
+    np.testing.assert_array_equal(few, predicted())
+    monkeypatch.undo()
+    strategy = tf.distribute.OneDeviceStrategy
+    monkeypatch.setattr(strategy, "distribute_datasets_from_function", None)
+    np.testing.assert_array_equal(few, predicted())

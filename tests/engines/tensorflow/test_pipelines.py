@@ -68,21 +68,6 @@ def index(tmp_path_factory):
 
 
 @pytest.mark.integration
-def test_training_over_epochs_and_restarts(index):
-    stream = RecordStream(index, **STATIC, batch_size=BATCH, seed=3, shuffle_buffer_size=16)
-    whole = list(dataset(stream).take(11).as_numpy_iterator())
-    assert_same(itertools.islice(spread(2, 2, stream, 6), 11 - 6), whole[6:])
-
-
-@pytest.mark.integration
-def test_evaluation_to_the_last_example(index):
-    stream = RecordStream(index, **STATIC, batch_size=BATCH, seed=3)
-    whole = list(dataset(stream).as_numpy_iterator())
-    assert whole[-1]["is_real_example"].tolist() == [1] * 5 + [0] * 3
-    assert_same(spread(2, 2, stream), whole)
-
-
-@pytest.mark.integration
 def test_examples_in_memory():
     features = in_memory(batch(COUNT))
     evaluation = MemoryStream(features, LENGTH, BATCH)

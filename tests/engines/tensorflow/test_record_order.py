@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.records import records_in_order, shuffled_records
+from albert_tf.engines.tensorflow.batches import dataset
+from albert_tf.engines.tensorflow.records import shuffled_records
+from albert_tf.input.features import limited, pretraining_features
 from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.record_reader import check_files
 from albert_tf.input.streams import WHOLE, Shard
-from data_prep.tfrecords import frame
+from data_prep.tfrecords import frame, read_examples
 from tests.conftest import slow
+from tests.support import references
 
 SEED = 3
 COUNTS = (0, 7, 70, 0, 130, 64, 65, 0)
@@ -133,13 +137,15 @@ def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("batch_size", "pipelines"), [(60, 1), (60, 2), (500, 4)])
-def test_in_order_every_pipeline_has_as_many_batches(index, batch_size, pipelines):
-    stream = stream_of(index, batch_size)
-    parts = [
-        list(records_in_order(stream, Shard(part, pipelines)).as_numpy_iterator())
-        for part in range(pipelines)
-    ]
-    batches = zip(*parts, strict=True)
-    found = sum((numbers_in(r) for batch in batches for _, r, _ in batch), [])
-    assert found == list(range(EXAMPLES))
+@pytest.mark.parametrize(("name", "vocab_size"), [("own_text", 1500), ("en_30k", 30000)])
+def test_reads_the_originals_files(name, vocab_size, shared):
+    reference = references.records_reference(name, shared)
+    path = str(reference.records)
+    features = pretraining_features(reference.max_seq_length, reference.max_predictions_per_seq)
+    check_files([path], limited(features, vocab_size, 2))
+    expected = read_examples(path, features)
+    index = RecordIndex.create([path])
+    stream = RecordStream(index, features, reference.examples)
+    (read,) = dataset(stream).as_numpy_iterator()
+    for name in features:
+        np.testing.assert_array_equal(read[name], expected[name])
