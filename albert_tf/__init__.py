@@ -5,15 +5,13 @@ It sets `TF_ENABLE_ONEDNN_OPTS=1` for a TensorFlow that is loaded later, unless 
 """
 
 # First of all, so that Ctrl-C ends a command whose modules are loading.
-from albert_tf import interruption
+from albert_tf import environment
 
-interruption.exit_when_interrupted()
+environment.exit_when_interrupted()
 
-import importlib  # noqa: E402
+import importlib.abc  # noqa: E402
+import sys  # noqa: E402
 from typing import Any  # noqa: E402
-
-from albert_tf import environment  # noqa: E402
-from albert_tf.keras_registration import register_with_keras  # noqa: E402
 
 # Public name -> module that defines it.
 _PUBLIC = {
@@ -65,6 +63,15 @@ _PUBLIC = {
 
 __all__ = sorted(_PUBLIC)
 
+# `keras.models.load_model` finds the classes in these modules only once they are imported, which
+# happens as soon as Keras is, before or after this package: `import albert_tf` must not import it.
+_REGISTERED = (
+    "albert_tf.modeling",
+    "albert_tf.optimization.optimizers",
+    "albert_tf.optimization.schedules",
+    "albert_tf.text_models.preprocessor",
+)
+
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
@@ -78,5 +85,38 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def _import_registered() -> None:
+    for name in _REGISTERED:
+        # One that is being imported, and imports Keras itself, is complete soon.
+        if name not in sys.modules:
+            importlib.import_module(name)
+
+
+class _KerasFinder(importlib.abc.MetaPathFinder):
+    """Finds Keras as all other finders do, and adds to what its import executes."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "keras":
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next(filter(None, specs), None)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        # Keras may also be looked for without being imported, as TensorFlow does.
+        def execute_and_register(module) -> None:
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+            execute(module)
+            _import_registered()
+
+        spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
 environment.enable_onednn()
-register_with_keras()
+if "keras" in sys.modules:
+    _import_registered()
+else:
+    sys.meta_path.insert(0, _KerasFinder())

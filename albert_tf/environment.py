@@ -1,6 +1,9 @@
 """What a process needs before and while it loads a framework or compiles a loop, and why.
 
 What the user has set stays as it is, so each can be prevented by setting it to another value.
+
+Ctrl-C ends a command that is loading at once: a `KeyboardInterrupt` would be a traceback out of the
+middle of an import or, where an extension module loads, another error or a crash.
 """
 
 import contextlib
@@ -10,20 +13,56 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-from albert_tf import interruption
+# Set while a process that starts itself again blocks Ctrl-C.
+_RESTARTED = "_ALBERT_TF_RESTARTED"
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+_SCRIPTS = ("run_", "export_saved_model.py", "convert_checkpoint.py")
+_program = (sys.argv or [""])[0]
+_folder, _name = os.path.split(os.path.abspath(_program))
+# `python -m` imports the package of a module before it looks for the module.
+_IS_COMMAND = (
+    _program == "-m"
+    or (_folder == _ROOT and _name.startswith(_SCRIPTS))
+    or (_name.startswith("albert-") and "." not in _name)
+)
+
+_console = 2
 
 # Tensors of a step are freed, and allocated again in the next one. glibc would return them to the
 # system in between, which then zeroes every page: 44,000 page faults per step of a small model on
 # JAX. Kept in large pages, there are about 500. `mallopt` has no large pages, and with its other
 # settings alone, the aligned blocks of XLA fragment the heap (twice the memory); so do they in a
 # single arena. Without large pages, the arenas of threads return their memory all the same.
-KEPT_MEMORY = ":".join(
-    (
-        "glibc.malloc.hugetlb=1",
-        "glibc.malloc.mmap_max=0",
-        "glibc.malloc.trim_threshold=1099511627776",
-    )
+KEPT_MEMORY = (
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776"
 )
+
+
+def exit_when_interrupted(console: int = 2) -> None:
+    """Let Ctrl-C end this process at once if it is a command; other programs stay as they are.
+
+    Args:
+        console: file descriptor of standard error.
+    """
+    global _console
+    _console = console
+    if _IS_COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _exit)
+    if os.environ.pop(_RESTARTED, None):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def raise_when_interrupted() -> None:
+    """Let Ctrl-C raise `KeyboardInterrupt` again."""
+    if signal.getsignal(signal.SIGINT) is _exit:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _exit(number: int, frame: object) -> None:
+    name = os.path.basename(sys.argv[0].removesuffix("/__main__.py"))
+    os.write(_console, f"{name}: interrupted\n".encode())
+    os._exit(128 + number)
 
 
 def enable_onednn() -> None:
@@ -63,7 +102,7 @@ def _restart(variable: str, value: str) -> None:
     if os.path.abspath(script) == os.path.abspath(sys.argv[0]):
         os.environ[variable] = value
         # Ctrl-C waits until it ends the new process in good order.
-        os.environ[interruption.RESTARTED] = "1"
+        os.environ[_RESTARTED] = "1"
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         # An option of Python would win over PYTHONUTF8.
         options = {"utf8=0": "utf8=1", "-Xutf8=0": "-Xutf8=1"}
@@ -87,7 +126,7 @@ def quiet_import() -> Iterator[None]:
     original = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
-        interruption.exit_when_interrupted(original)
+        exit_when_interrupted(original)
         try:
             yield
         except BaseException:
@@ -95,7 +134,7 @@ def quiet_import() -> Iterator[None]:
             os.write(original, held.read())
             raise
         finally:
-            interruption.raise_when_interrupted()
+            raise_when_interrupted()
             os.dup2(original, 2)
             os.close(original)
 
@@ -114,7 +153,7 @@ def version() -> str:
 
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("albert-tf")
-    with open(os.path.join(interruption.ROOT, "pyproject.toml"), "rb") as file:
+    with open(os.path.join(_ROOT, "pyproject.toml"), "rb") as file:
         return tomllib.load(file)["project"]["version"]
 
 

@@ -22,11 +22,10 @@ from typing import Any, TypeVar
 from absl import app, flags, logging
 
 from albert_tf import configs
-from albert_tf.environment import restart_in_utf8, restart_with_kept_memory
+from albert_tf.environment import raise_when_interrupted, restart_in_utf8, restart_with_kept_memory
 from albert_tf.errors import InputError, Stopped, Unavailable, renamed
 from albert_tf.files import normalized
 from albert_tf.flag_help import GROUPS, declared, define_help, flag_name, is_required, parse_flags
-from albert_tf.interruption import raise_when_interrupted
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
 from albert_tf.terminal import ending_quietly, is_unread, program_name, show, wrapped

@@ -18,7 +18,7 @@ from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
 from albert_tf.options import check_limits, command
-from albert_tf.progress import duration
+from albert_tf.terminal import duration
 from benchmarks.comparison import Options, Suite
 from benchmarks.measurements import write
 from benchmarks.parts import PARTS, runner

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from albert_tf.progress import ProgressLine
+from albert_tf.terminal import ProgressLine
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Implementation, ProcessFailed, interleave
 from benchmarks.measurements import Measurement

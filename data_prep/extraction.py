@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.progress import ThroughputLine
+from albert_tf.terminal import ThroughputLine
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.templates import check_rows

@@ -15,7 +15,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.record_index import index_records
 from albert_tf.logs import counted
-from albert_tf.progress import ThroughputLine
+from albert_tf.terminal import ThroughputLine
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan

@@ -20,7 +20,7 @@ import numpy as np
 
 from albert_tf.environment import compiled
 from albert_tf.errors import InputError
-from albert_tf.progress import ThroughputLine
+from albert_tf.terminal import ThroughputLine
 from albert_tf.tokenizers.words import is_unspaced
 
 try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from albert_tf.input.masking import derive_seeds
 from albert_tf.logs import counted
-from albert_tf.progress import ThroughputLine
+from albert_tf.terminal import ThroughputLine
 from data_prep.text_units import (
     MAX_LINE_BYTES,
     TextUnit,

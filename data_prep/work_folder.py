@@ -25,7 +25,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.locks import lock_folder
+from albert_tf.files import lock_folder
 
 logger = logging.getLogger(__name__)
 

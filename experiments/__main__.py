@@ -22,10 +22,9 @@ from typing import Any
 
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError
-from albert_tf.files import make_folder, write_text
-from albert_tf.locks import folder_of_one
+from albert_tf.files import folder_of_one, make_folder, write_text
 from albert_tf.options import command, option
-from albert_tf.progress import ProgressLine, duration
+from albert_tf.terminal import ProgressLine, duration
 from benchmarks.machine import describe, versions
 from experiments import pictures, results, speed
 from experiments.results import Row

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from albert_tf import progress
-from albert_tf.progress import ThroughputLine
+from albert_tf import terminal
+from albert_tf.terminal import ProgressLine, ThroughputLine, duration
 
 
 class Terminal(io.StringIO):
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 def clock(monkeypatch):
     """Return a clock that stands still until the test advances it."""
     now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
 
     def advance(seconds):
         now[0] += seconds
@@ -27,12 +27,12 @@ def clock(monkeypatch):
 
 
 def test_durations_are_read_at_a_glance():
-    assert [progress.duration(s) for s in (0, 5.4, 63, 4000)] == ["0:00", "0:05", "1:03", "1:06:40"]
+    assert [duration(s) for s in (0, 5.4, 63, 4000)] == ["0:00", "0:05", "1:03", "1:06:40"]
 
 
 def test_a_log_gets_one_line_a_minute_and_the_last(clock):
     log = io.StringIO()
-    line = progress.ProgressLine(log)
+    line = ProgressLine(log)
     for step in range(1, 14):
         clock(10)
         line.update(f"step {step}")
@@ -42,7 +42,7 @@ def test_a_log_gets_one_line_a_minute_and_the_last(clock):
 
 def test_a_terminal_gets_one_line_rewritten(clock):
     terminal = Terminal()
-    line = progress.ProgressLine(terminal)
+    line = ProgressLine(terminal)
     for step in range(3):
         line.update(f"step {step}")
         clock(0.15)
@@ -70,7 +70,7 @@ def test_a_terminal_gets_the_most_important_fields_that_fit(monkeypatch, columns
     fields = ["step 1240/3200", "3:11 left", "loss 6.4361", "MLM 0.1406"]
     fields += ["1656.7 seq/s", "lr 7.35e-03"]
     for stream in (terminal, log):
-        progress.ProgressLine(stream, log_seconds=0).update(*fields)
+        ProgressLine(stream, log_seconds=0).update(*fields)
     assert terminal.getvalue() == f"\r\x1b[K{shown}"
     assert log.getvalue() == "  ".join(fields) + "\n"
 
@@ -90,7 +90,7 @@ def test_the_time_left_of_data_preparation_leaves_out_the_start(clock):
 def test_a_message_takes_the_place_of_the_line(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    progress.ProgressLine().update("step 1")
+    ProgressLine().update("step 1")
     logging.getLogger("albert_tf.test").warning("low on disk")
     assert terminal.getvalue() == "\r\x1b[Kstep 1\r\x1b[Kwarning: low on disk\n"
 

@@ -11,9 +11,9 @@ from albert_tf.analysis.analysis_options import LayersOptions, labeled_models
 from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
-from albert_tf.progress import ProgressLine
 from albert_tf.report.charts import COLORS, styled_figure, svg_text
 from albert_tf.report.sections import text_table
+from albert_tf.terminal import ProgressLine
 from albert_tf.tokenizers import Tokenizer
 
 _BATCH = 16  # texts that are computed at a time

@@ -40,7 +40,7 @@ from albert_tf.prediction.tasks import (
     load_model,
     rounded,
 )
-from albert_tf.progress import ProgressLine
+from albert_tf.terminal import ProgressLine
 
 
 def run(options: PredictOptions) -> None:

@@ -62,6 +62,8 @@ from albert_tf.files.tables import (
 from albert_tf.files.writing import (
     check_outputs,
     copy_file,
+    folder_of_one,
+    lock_folder,
     make_folder,
     remove,
     rename,

@@ -1,4 +1,4 @@
-"""Writes local and remote files: folders, copies, and atomic replacement.
+"""Writes local and remote files: folders and locks on them, copies, and atomic replacement.
 
 Local files survive a kill and a power cut: they are written under temporary names, and synced.
 """
@@ -95,6 +95,66 @@ def make_folder(path: str, argument: str = "path") -> None:
         raise InputError(f"`{argument}`: {reason}") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"`{argument}`: no permission to write to the folder {path!r}")
+
+
+def lock_folder(path: str, argument: str = "path") -> int:
+    """Lock a local folder for this process.
+
+    The lock is on the folder itself, so it leaves no file behind and cannot be stale.
+
+    Args:
+        path: an existing folder.
+        argument: the caller's name of `path`, for errors.
+
+    Returns:
+        A file descriptor; `os.close` releases the lock, and so does the end of the process. On
+        file systems without locks, a warning is logged instead.
+
+    Raises:
+        InputError: If another process holds the lock.
+    """
+    from filelock import lock_descriptor  # slow to load
+
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if not lock_descriptor(descriptor, blocking=False):
+            os.close(descriptor)
+            raise InputError(f"`{argument}`: another process is already writing to {path}")
+    except OSError as error:  # some network file systems do not support locks on folders
+        logger.warning(
+            "%s cannot be locked (%s); do not run a second program that writes to it",
+            path,
+            error.strerror,
+        )
+    return descriptor
+
+
+@contextlib.contextmanager
+def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
+    """Create the folder `path` if it does not exist and lock it for the duration of the block.
+
+    A folder that is still empty at the end, because the work never began, is removed. Remote
+    folders are created but not locked.
+
+    Args:
+        path: the folder.
+        argument: the caller's name of `path`, for errors.
+
+    Raises:
+        InputError: If the folder cannot be created or written to, or another process holds the
+            lock.
+    """
+    make_folder(path, argument)
+    if is_remote(path):
+        yield
+        return
+    descriptor = lock_folder(path, argument)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+        os.close(descriptor)
 
 
 def sync(path: str) -> None:

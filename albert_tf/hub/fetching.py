@@ -16,7 +16,7 @@ import google_crc32c
 
 from albert_tf.errors import InputError
 from albert_tf.files import remove, sync, write_text
-from albert_tf.progress import ProgressLine, duration
+from albert_tf.terminal import ProgressLine, duration
 
 logger = logging.getLogger(__name__)
 

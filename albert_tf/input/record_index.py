@@ -25,7 +25,7 @@ from albert_tf.environment import compiled
 from albert_tf.errors import InputError
 from albert_tf.files import Natural, read_json
 from albert_tf.input.manifest import manifest_file
-from albert_tf.progress import ThroughputLine
+from albert_tf.terminal import ThroughputLine
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from albert_tf.hardware.peaks import tpu_precision
 from albert_tf.hardware.slices import GENERATIONS, GIB, Slice, known_slices, parse_slice
 from albert_tf.logs import counted
 from albert_tf.options import command
-from albert_tf.progress import ProgressLine, duration
+from albert_tf.terminal import ProgressLine, duration
 from albert_tf.tpu.bounds import Compiled, StepTime, for_share, step_time
 from albert_tf.tpu.preflight_options import PreflightOptions, Request
 from albert_tf.training.options import PretrainingOptions

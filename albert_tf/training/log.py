@@ -27,8 +27,7 @@ from albert_tf.errors import StorageUnavailable
 from albert_tf.files import is_remote, make_folder, sync, write_bytes
 from albert_tf.logs import counted
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
-from albert_tf.progress import ProgressLine, duration
-from albert_tf.terminal import show
+from albert_tf.terminal import ProgressLine, duration, show
 from albert_tf.training.command_line import command_line, given_flags
 from albert_tf.training.health import PlateauWatch, Workload
 from albert_tf.training.options import TrainingOptions

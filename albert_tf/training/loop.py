@@ -19,7 +19,7 @@ from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import means
-from albert_tf.progress import ThroughputLine
+from albert_tf.terminal import ThroughputLine
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload, memory, what_to_try
 from albert_tf.training.log import TrainingLog

@@ -19,11 +19,18 @@ from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.steps import StepOptions, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, make_folder, read_json, remove, write_bytes, write_text
+from albert_tf.files import (
+    exists,
+    folder_of_one,
+    make_folder,
+    read_json,
+    remove,
+    write_bytes,
+    write_text,
+)
 from albert_tf.interop.adjacent_files import results_text
 from albert_tf.interop.file_names import RESULTS_FILE
 from albert_tf.interop.loading import open_weights
-from albert_tf.locks import folder_of_one
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer, create_schedule

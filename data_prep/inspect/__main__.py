@@ -59,7 +59,7 @@ def run(options: InspectOptions) -> None:
     options.check()
     paths = record_files(options.input_file, "input_file")
     # They load TensorFlow, which takes longer than to see that a file is missing.
-    from albert_tf.progress import ThroughputLine
+    from albert_tf.terminal import ThroughputLine
     from data_prep.inspect import reading, show, statistics
 
     if options.plot:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.locks import folder_of_one
+from albert_tf.files import folder_of_one
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import ORDER_FILE, pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, start, wait_for

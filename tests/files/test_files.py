@@ -25,18 +25,18 @@ from albert_tf.files import (
     copy_file,
     expand_globs,
     file_identity,
+    folder_of_one,
     make_folder,
     read_json,
     sha256_of,
     to_json,
 )
 from albert_tf.finetuning import streaming
-from albert_tf.locks import folder_of_one
 from tests.conftest import random_inputs
 
 HOLD = """
 import sys
-from albert_tf.locks import folder_of_one
+from albert_tf.files import folder_of_one
 with folder_of_one(sys.argv[1], "output_dir"):
     print("held", flush=True)
     sys.stdin.read()
