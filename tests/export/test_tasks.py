@@ -25,7 +25,7 @@ from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.readers import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tasks.question_answering.spans import ANSWER_HEADS, predict_answers
+from albert_tf.tasks.question_answering.spans import ANSWER_HEADS
 from albert_tf.tasks.question_answering.windows import make_windows
 from albert_tf.tokenizers import Tokenizer, packing
 from tests.conftest import slow
@@ -220,7 +220,7 @@ def test_answers_are_those_of_the_program(trained, head):
     how = ANSWER_HEADS["span" if head == "span" else "conditional"]
     outputs = given.model(padded(windows))
     outputs = {name: outputs[name].numpy() for name in how.outputs}
-    predictions = predict_answers(windows.windows, outputs, how.find, how.null, 5, 20)
+    predictions = how.predict(windows.windows, outputs, 5, 20)
     nulls = [predictions[question.id].null_score for question in questions]
     threshold = float(np.median(nulls))
     expected = [predictions[question.id].answer(threshold) for question in questions]

@@ -49,6 +49,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
     the weights, else "classification"; the `seed` of a new head; and options of run_classifier.py:
     `max_seq_length`, `long_texts`, `albert_dropout`, `classifier_dropout`.
 
+    Methods raise `InputError` if an argument is invalid, or if there is no head yet.
+
     Attributes:
         task: the `ClassificationTask` behind it; None until the labels are known.
 
@@ -118,7 +120,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         self._use_task(task)
 
     def _use_target(self, target: Target) -> None:
-        """Use a task whose outputs mean this."""
         self._use_task(ClassificationTask(self._task_options(), self.tokenizer, target))
 
     def _task_options(self) -> ClassificationOptions:
@@ -164,9 +165,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
         Returns:
             Keras' `History`, with the loss and, except for numbers, the accuracy of every epoch.
-
-        Raises:
-            InputError: If an argument is invalid, or a label is none of the model's.
         """
         columns = {"texts": texts, "labels": labels}
         examples, held_out = self._given(self._examples, columns, validation_data, arguments)
@@ -207,9 +205,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         Returns:
             A label per text; a number per text for `target="regression"`, and a list of labels,
             those with a probability of at least 0.5, for `target="multi_label"`.
-
-        Raises:
-            InputError: If an argument is invalid, or the model has no head yet.
         """
         task = self._known_task()
         answers = task.target.answers(self._logits(texts, batch_size))
@@ -230,7 +225,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return target.values(self._logits(texts, batch_size)).astype(np.float32)
 
     def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
-        """Predict rows of texts, or of pairs of texts, for albert-predict."""
         texts = columns["text"]
         if "text_pair" in columns:
             texts = list(zip(texts, columns["text_pair"], strict=True))
@@ -242,7 +236,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
     @staticmethod
     def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
-        """Predict the same by an export."""
         pairs, trained_on_pairs = "text_pair" in columns, export.settings.get("pairs")
         if trained_on_pairs not in (None, pairs):
             raise InputError(
@@ -265,9 +258,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
         Returns:
             Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
-
-        Raises:
-            InputError: If an argument is invalid, or a label is none of the model's.
         """
         self._known_task()
         return self._score(self._examples(texts, labels), batch_size)
@@ -280,7 +270,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return self._outputs(self._set("predict", examples), batch_size)["logits"]
 
     def _examples(self, texts: Any, labels: Any = None) -> list[Example]:
-        """Return examples of the task, with labels if they are given."""
         rows = as_texts_or_pairs(texts, "texts")
         values: list[Any] = [None] * len(rows)
         if labels is not None:
@@ -297,7 +286,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         ]
 
     def _label_of(self, value: Any, place: str) -> str | list[str] | dict[str, float]:
-        """Return a label as of `Example`."""
         if self._kind == "classification" and isinstance(value, Mapping):
             texts = {_label_text(label, place): each for label, each in value.items()}
             return label_probabilities(place, {n: _plain(each) for n, each in texts.items()})
@@ -308,7 +296,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return [_label_text(each, place) for each in value]
 
     def _labels_as_texts(self, labels: Any) -> tuple[str, ...]:
-        """Return the argument `labels` of `from_preset`, checked."""
         values = as_list(labels, "labels")
         texts = tuple(_label_text(value, f"`labels`[{n}]") for n, value in enumerate(values))
         if len(set(texts)) < len(texts) or len(texts) < 1:

@@ -88,14 +88,12 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         return probabilities(encoded, outputs).astype(np.float32)
 
     def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
-        """Choose among the options of rows of questions, for albert-predict."""
         question, context, options = (columns[n] for n in ("question", "context", "options"))
         rows = self.predict_proba(question, context, options, batch_size)
         return list(map(_result, rows, options))
 
     @staticmethod
     def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
-        """Choose among the same by an export."""
         asked = columns["options"]
         reads_race = export.settings.get("task_name") == "race"
         for number, options in enumerate(asked):
@@ -154,7 +152,6 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     def _questions(
         self, questions: Any, contexts: Any, options: Any, answers: Any = None
     ) -> list[ChoiceQuestion]:
-        """Return questions of the task; their ids are their numbers."""
         asked, about = as_texts(questions, "questions"), as_texts(contexts, "contexts")
         of_each = as_list(options, "options")
         given = [None] * len(asked) if answers is None else as_list(answers, "answers")

@@ -49,7 +49,7 @@ class Candidate(NamedTuple):
 
 
 def independent_spans(
-    window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
+    window: Window, outputs: Outputs, max_answer_length: int, count: int
 ) -> Spans:
     """Return at least the `count` best spans of a model that scores starts and ends independently.
 
@@ -76,7 +76,7 @@ def independent_spans(
 
 
 def conditional_spans(
-    window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
+    window: Window, outputs: Outputs, max_answer_length: int, count: int
 ) -> Spans:
     """Return all spans of a model that predicts ends for each of its best starts.
 
@@ -96,14 +96,11 @@ def conditional_spans(
     return starts[inside], ends[inside], first, last
 
 
-SpanFinder = Callable[[Window, dict[str, np.ndarray], int, int], Spans]
-
-
 def best_candidates(
     question: SquadQuestion,
     windows: Sequence[Window],
-    outputs: Sequence[dict[str, np.ndarray]],
-    find: SpanFinder,
+    outputs: Sequence[Outputs],
+    find: Callable[[Window, Outputs, int, int], Spans],
     max_answer_length: int,
     count: int,
 ) -> list[Candidate]:
@@ -154,16 +151,12 @@ def _distinct(
             return
 
 
-# Outputs of a window and score of the question's best span -> null score.
-NullScore = Callable[[dict[str, np.ndarray], float], float]
-
-
-def null_of_logits(outputs: dict[str, np.ndarray], best: float) -> float:
+def null_of_logits(outputs: Outputs, best: float) -> float:
     """Score of `[CLS]` as start and end, minus that of the best span."""
     return float(outputs["start_logits"][0]) + float(outputs["end_logits"][0]) - best
 
 
-def null_of_class(outputs: dict[str, np.ndarray], best: float) -> float:
+def null_of_class(outputs: Outputs, best: float) -> float:
     """Return output of the answerability classifier, regardless of the best span."""
     return float(outputs["cls_logits"])
 
@@ -199,31 +192,6 @@ class Prediction(NamedTuple):
             }
             for candidate, probability in zip(self.candidates, probabilities, strict=True)
         ]
-
-
-def predict_answers(
-    windows: Sequence[Window],
-    outputs: dict[str, np.ndarray],
-    find: SpanFinder,
-    null: NullScore,
-    max_answer_length: int,
-    count: int,
-) -> dict[str, Prediction]:
-    """Return a model's answer to each question, by id; the lowest null score of its windows counts.
-
-    Windows of a question are next to each other; outputs are `[windows, ...]`.
-    """
-    rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
-    pairs = zip(windows, rows, strict=True)
-    predictions = {}
-    for id, group in itertools.groupby(pairs, key=lambda pair: pair[0].question.id):
-        own, values = zip(*group, strict=True)
-        question = own[0].question
-        candidates = best_candidates(question, own, values, find, max_answer_length, count)
-        best = candidates[0].score if candidates else 0.0
-        least = min(null(value, best) for value in values)
-        predictions[id] = Prediction(candidates, float(f"{least:.7g}"))
-    return predictions
 
 
 def write_answers(folder: str, predictions: dict[str, Prediction], threshold: float | None) -> None:
@@ -271,10 +239,29 @@ class AnswerHead(NamedTuple):
     build: Callable[[QuestionAnsweringOptions, AlbertConfig, str], keras.Model]
     objective: type[Objective]
     outputs: tuple[str, ...]
-    find: SpanFinder
-    null: NullScore
+    find: Callable[[Window, Outputs, int, int], Spans]
+    null: Callable[[Outputs, float], float]
     average: Callable[[Sequence[Outputs]], Outputs]
     flops: Callable[[AlbertConfig, int], float]
+
+    def predict(
+        self, windows: Sequence[Window], outputs: Outputs, max_answer_length: int, count: int
+    ) -> dict[str, Prediction]:
+        """Return the answer to each question, by id; the lowest null score of its windows counts.
+
+        Windows of a question are next to each other; outputs are `[windows, ...]`.
+        """
+        rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+        pairs = zip(windows, rows, strict=True)
+        predictions = {}
+        for id, group in itertools.groupby(pairs, key=lambda pair: pair[0].question.id):
+            own, values = zip(*group, strict=True)
+            question = own[0].question
+            candidates = best_candidates(question, own, values, self.find, max_answer_length, count)
+            best = candidates[0].score if candidates else 0.0
+            least = min(self.null(value, best) for value in values)
+            predictions[id] = Prediction(candidates, float(f"{least:.7g}"))
+        return predictions
 
 
 def _conditional_model(

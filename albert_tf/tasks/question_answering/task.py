@@ -34,7 +34,6 @@ from albert_tf.tasks.question_answering.report import answered_section, squad_se
 from albert_tf.tasks.question_answering.spans import (
     ANSWER_HEADS,
     Prediction,
-    predict_answers,
     write_answers,
 )
 from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
@@ -256,14 +255,8 @@ class QuestionAnsweringTask(FineTuningTask):
 
     def predictions(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         """Return the answers by the ids of their questions, with all candidates."""
-        return predict_answers(
-            cast(Windows, examples.features).windows,
-            outputs,
-            self._head.find,
-            self._head.null,
-            self.options.max_answer_length,
-            self.options.n_best_size,
-        )
+        windows, options = cast(Windows, examples.features).windows, self.options
+        return self._head.predict(windows, outputs, options.max_answer_length, options.n_best_size)
 
     def ensemble_settings(self) -> dict[str, Any]:
         return {"squad_head": self._head_name, "version_2_with_negative": self._version_2}

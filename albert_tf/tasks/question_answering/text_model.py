@@ -62,6 +62,8 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
     `max_seq_length`, `doc_stride`, `max_query_length`, `max_answer_length`, `n_best_size`,
     `squad_head`, `version_2_with_negative`, `null_score_diff_threshold`, ...
 
+    Methods raise `InputError` if an argument is invalid, or if there is no head yet.
+
     Attributes:
         task: the `QuestionAnsweringTask` behind it; None until the head is known.
 
@@ -121,11 +123,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         return super()._adjacent_files() | results
 
     def predict(self, questions: Any, contexts: Any, batch_size: int = 32) -> list[Answer]:
-        """Answer questions, one answer each; `batch_size` windows are computed at a time.
-
-        Raises:
-            InputError: If an argument is invalid, or the model has no head yet.
-        """
+        """Answer questions, one answer each; `batch_size` windows are computed at a time."""
         task, asked = self._known_task(), _questions(questions, contexts)
         if not asked:
             return []
@@ -134,13 +132,11 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         return [_answer(predictions[question.id], task.threshold()) for question in asked]
 
     def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
-        """Answer rows of questions, for albert-predict."""
         answers = self.predict(columns["question"], columns["context"], batch_size=batch_size)
         return [_result(*each) for each in answers]
 
     @staticmethod
     def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
-        """Answer the same by an export."""
         # In an export, no answer is at -1; in `Answer`, at 0.
         return [
             _result(text.decode(), max(int(start), 0), max(int(end), 0), score)
@@ -159,9 +155,6 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
 
         Returns:
             Results by name, such as `f1` and `exact_match`, as in `eval_results.txt`.
-
-        Raises:
-            InputError: If an argument is invalid.
         """
         task, asked = self._known_task(), _questions(questions, contexts, answers)
         check_any(asked)
@@ -192,9 +185,6 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
 
         Returns:
             Keras' `History`, with the loss of every epoch.
-
-        Raises:
-            InputError: If an argument is invalid, or no answer is in its context.
         """
         columns = {"questions": questions, "contexts": contexts, "answers": answers}
         asked, held_out = self._given(_questions, columns, validation_data, arguments)
@@ -212,7 +202,6 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
 
 
 def _questions(questions: Any, contexts: Any, answers: Any = None) -> list[SquadQuestion]:
-    """Return questions of the task; their ids are their numbers."""
     asked = as_texts(questions, "questions")
     about = [contexts] * len(asked) if isinstance(contexts, str) else as_texts(contexts, "contexts")
     check_same_length(asked, about, "contexts", "questions")
@@ -227,7 +216,6 @@ def _questions(questions: Any, contexts: Any, answers: Any = None) -> list[Squad
 
 
 def _given_answers(value: Any, number: int) -> tuple[GivenAnswer, ...]:
-    """Return the answers to a question as `fit` takes them."""
     if value is None or value == "":
         return ()
     answers = []

@@ -62,8 +62,3 @@ def scores_of(ranks: np.ndarray) -> dict[str, float]:
     """Return recall at `CUTOFFS`, and the mean reciprocal rank, by name."""
     recalls = {f"recall_at_{cutoff}": float((ranks <= cutoff).mean()) for cutoff in CUTOFFS}
     return {**recalls, "mrr": float((1 / ranks).mean())}
-
-
-def scores_by_chance(candidates: int) -> dict[str, float]:
-    """Return the expected scores of a random order of some texts."""
-    return scores_of(np.arange(1, candidates + 1))

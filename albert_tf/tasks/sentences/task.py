@@ -19,7 +19,7 @@ from albert_tf.tasks.sentences.model import (
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
 from albert_tf.tasks.sentences.report import search_sections, similarity_sections
-from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_by_chance, scores_of, search
+from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_of, search
 from albert_tf.tokenizers import Tokenizer, packing
 
 # How well the cosines of scored pairs fit the scores.
@@ -134,7 +134,7 @@ class SentenceTask(FineTuningTask):
         if self.options.scored:
             return None
         candidates = len({pair.text_pair for pair in examples.examples})
-        scores = scores_by_chance(candidates)
+        scores = scores_of(np.arange(1, candidates + 1))
         results = {f"eval_{name}": value for name, value in scores.items()}
         return Baseline("a random order", results)
 

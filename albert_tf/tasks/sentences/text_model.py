@@ -46,7 +46,7 @@ class SentenceEncoder(TaskModel[SentenceTask]):
     of little use. The attribute `model` is an `albert_tf.AlbertEncoder`.
 
     `from_preset` also takes options of run_sentences.py: `max_seq_length`, `albert_dropout`,
-    `pooling` and `temperature`.
+    `pooling` and `temperature`. Methods raise `InputError` if an argument is invalid.
 
     Attributes:
         task: the task of `albert_tf.tasks.sentences` behind it.
@@ -98,9 +98,6 @@ class SentenceEncoder(TaskModel[SentenceTask]):
 
         Returns:
             Keras' `History`, with the loss of every epoch.
-
-        Raises:
-            InputError: If an argument is invalid.
         """
         if scores is None and not isinstance(validation_data, tuple | None):
             validation_data = (validation_data,)
@@ -122,9 +119,6 @@ class SentenceEncoder(TaskModel[SentenceTask]):
             Results by name as in `eval_results.txt`: recall at 1, 5 and 10 and the mean reciprocal
             rank (`eval_mrr`) among the second texts of all pairs; with scores, the correlations
             `spearman` and `pearson`.
-
-        Raises:
-            InputError: If an argument is invalid.
         """
         self._use_scores(scores is not None)
         return self._score(self._pairs(pairs, scores), batch_size)
@@ -157,9 +151,6 @@ class SentenceEncoder(TaskModel[SentenceTask]):
 
         Returns:
             float32 `[texts, hidden]`; one row also for a single text.
-
-        Raises:
-            InputError: If an argument is invalid, or the weights have no pooler.
         """
         config, options = self.model.config, self._known_task().options
         pooling = options.pooling if pooling is None else pooling
@@ -188,9 +179,6 @@ class SentenceEncoder(TaskModel[SentenceTask]):
 
         Returns:
             float32 `[n, m]`, from -1 to 1.
-
-        Raises:
-            InputError: As of `encode`; or vectors differ in size.
         """
         first = self._vectors(a, "a", arguments)
         second = first if b is None else self._vectors(b, "b", arguments)
@@ -203,13 +191,11 @@ class SentenceEncoder(TaskModel[SentenceTask]):
     def _predict_rows(
         self, columns: Mapping[str, list], batch_size: int, **options: Any
     ) -> list[dict[str, Any]]:
-        """Compute the vectors of rows of texts, or of pairs, for albert-predict."""
         each = (self.encode(texts, batch_size=batch_size, **options) for texts in columns.values())
         return list(_results(*each))
 
     @staticmethod
     def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
-        """Compute the same by an export."""
         batches = (export("serving_default", {"text": texts}) for texts in columns.values())
         return list(_results(*(np.concatenate([o["vector"] for o in each]) for each in batches)))
 
@@ -243,7 +229,6 @@ class SentenceEncoder(TaskModel[SentenceTask]):
         return {"vectors": self.encode(texts, batch_size=batch_size)}
 
     def _use_scores(self, scored: bool) -> SentenceTask:
-        """Return the task for pairs with or without scores."""
         task = self._known_task()
         if task.options.scored != scored:
             column = "score" if scored else None

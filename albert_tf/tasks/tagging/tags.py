@@ -162,16 +162,14 @@ def count_matches(
     Returns:
         Type -> numbers, sorted by type; "" for all types together, first.
     """
-    support: collections.Counter[str] = collections.Counter()
-    predicted_counts: collections.Counter[str] = collections.Counter()
-    correct: collections.Counter[str] = collections.Counter()
-    for true, found in zip(truth, predicted, strict=True):
-        true_keys, found_keys = ({each.key for each in entities} for entities in (true, found))
-        support.update(label for label, _, _ in true_keys)
-        predicted_counts.update(label for label, _, _ in found_keys)
-        correct.update(label for label, _, _ in true_keys & found_keys)
+    true, found = (
+        {(each.key, text) for text, entities in enumerate(texts) for each in entities}
+        for texts in (truth, predicted)
+    )
+    sets = (true, found, true & found)
+    counts = [collections.Counter(key[0] for key, _ in entities) for entities in sets]
     by_type = {
-        label: Scores(support[label], predicted_counts[label], correct[label])
-        for label in sorted(support | predicted_counts)
+        label: Scores(*(each[label] for each in counts))
+        for label in sorted({*counts[0], *counts[1]})
     }
-    return {"": Scores(support.total(), predicted_counts.total(), correct.total()), **by_type}
+    return {"": Scores(*map(len, sets)), **by_type}

@@ -53,6 +53,8 @@ class TokenClassifier(TaskModel[TaggingTask]):
     which also name those of weights that only number them; the `seed` of a new head; and options of
     run_tagger.py: `max_seq_length`, `tag_scheme`, `albert_dropout`, `classifier_dropout`.
 
+    Methods raise `InputError` if an argument is invalid, or if there is no head yet.
+
     Attributes:
         task: the `TaggingTask` behind it; None until the tags are known.
 
@@ -112,9 +114,6 @@ class TokenClassifier(TaskModel[TaggingTask]):
             For each text its entities, in order, with `label`, `start` and `end` (characters of
             the text), `text`, and `score`, the mean probability of the tags of its words. Of a
             model of plain tags, every word with its tag as `label`.
-
-        Raises:
-            InputError: If an argument is invalid, or the model has no head yet.
         """
         task, examples = self._known_task(), self._examples(_tagged_texts(texts))
         if not examples:
@@ -136,13 +135,11 @@ class TokenClassifier(TaskModel[TaggingTask]):
         ]
 
     def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
-        """Find the entities in rows of texts, for albert-predict."""
         rows = self.predict(columns["text"], batch_size=batch_size)
         return [{"entities": [_result(*each) for each in entities]} for entities in rows]
 
     @staticmethod
     def _predict_exported(export: Any, columns: Mapping[str, list]) -> list[dict[str, Any]]:
-        """Find the same by an export."""
         results = []
         for outputs in export("serving_default", columns):
             names = ("label", "start", "end", "text", "score")
@@ -161,9 +158,6 @@ class TokenClassifier(TaskModel[TaggingTask]):
         Returns:
             Results by name, such as `eval_f1` of entities (as of seqeval), as in
             `eval_results.txt`.
-
-        Raises:
-            InputError: If an argument is invalid, or a label is none of the model's.
         """
         self._known_task()
         return self._score(self._labeled_examples(_tagged_texts(texts, entities)), batch_size)
@@ -187,9 +181,6 @@ class TokenClassifier(TaskModel[TaggingTask]):
 
         Returns:
             Keras' `History`, with the loss of every epoch.
-
-        Raises:
-            InputError: If an argument is invalid, or a label is none of the model's.
         """
         columns = {"texts": texts, "entities": entities}
         tagged, held_out = self._given(_tagged_texts, columns, validation_data, arguments)
@@ -221,7 +212,6 @@ class TokenClassifier(TaskModel[TaggingTask]):
 
 
 def _checked_labels(labels: Any) -> list[str]:
-    """Return the argument `labels` of `from_preset`."""
     values = as_list(labels, "labels")
     for number, label in enumerate(values):
         check_text(label, f"`labels`[{number}]")
@@ -231,7 +221,6 @@ def _checked_labels(labels: Any) -> list[str]:
 
 
 def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:
-    """Return texts of the task; labeled if entities are given."""
     items = [texts] if isinstance(texts, str) else as_list(texts, "texts")
     if entities is None:
         return [_tagged_text(number, item) for number, item in enumerate(items)]
@@ -245,7 +234,6 @@ def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:
 
 
 def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
-    """Return one of the texts, with its entities or tags if they are given."""
     place, place_of_labels = f"`texts`[{number}]", f"`entities`[{number}]"
     location = place if labels is None else place_of_labels
     given = None if labels is None else _items(location, labels)
@@ -268,7 +256,6 @@ def _items(place: str, value: Any) -> list[Any]:
 
 
 def _span(place: str, value: Any) -> Span:
-    """Return an entity as `fit` takes it."""
     if isinstance(value, Entity):
         value = (value.start, value.end, value.label)
     is_triple = isinstance(value, tuple | list) and len(value) == 3

@@ -90,21 +90,12 @@ class TagWindows(Features):
 
         A word without a token has the values of the word before it, or else of `[CLS]`.
         """
-        rows, positions = _filled(self.places, self.counts, self.first_windows).T
+        numbers = np.arange(len(self.places))
+        first = np.repeat(np.cumsum(self.counts) - self.counts, self.counts)
+        read = np.maximum.accumulate(np.where(self.places[:, 0] >= 0, numbers, -1))
+        cls = np.pad(np.repeat(self.first_windows, self.counts)[:, None], [(0, 0), (0, 1)])
+        rows, positions = np.where(read[:, None] < first[:, None], cls, self.places[read]).T
         return values[rows, positions]
-
-
-def _filled(places: np.ndarray, counts: np.ndarray, first_windows: np.ndarray) -> np.ndarray:
-    """Return the places, those of words without tokens replaced by that of the word before."""
-    filled = places.copy()
-    ends = np.cumsum(counts)
-    for row, start, end in zip(first_windows, ends - counts, ends, strict=True):
-        place = (row, 0)
-        for number in range(start, end):
-            if filled[number, 0] < 0:
-                filled[number] = place
-            place = tuple(filled[number])
-    return filled
 
 
 class WordTags(NamedTuple):

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.spans import (
+    ANSWER_HEADS,
     Candidate,
     Prediction,
     best_candidates,
     conditional_spans,
     independent_spans,
-    null_of_class,
-    null_of_logits,
-    predict_answers,
     write_answers,
 )
 from albert_tf.tasks.question_answering.windows import Window, max_context, parts_of
@@ -146,7 +144,7 @@ def test_the_surest_window_that_there_is_an_answer_counts():
     windows = two_windows("a b")
     starts = np.array([[3, 0, 1, 0], [1, 0, 5, 0]], np.float32)
     outputs = {"start_logits": starts, "end_logits": starts}
-    predictions = predict_answers(windows, outputs, independent_spans, null_of_logits, 30, 20)
+    predictions = ANSWER_HEADS["span"].predict(windows, outputs, 30, 20)
     (prediction,) = predictions.values()
     assert [candidate.text for candidate in prediction.candidates] == ["b", "a"]
     assert prediction.null_score == (1 + 1) - (5 + 5)
@@ -157,7 +155,7 @@ def test_the_surest_window_that_there_is_an_answer_counts():
         "end_top_log_probs": np.array([[-2.0], [-1.0]]),
         "cls_logits": np.array([0.5, -0.123456789]),
     }
-    predictions = predict_answers(windows, outputs, conditional_spans, null_of_class, 30, 20)
+    predictions = ANSWER_HEADS["conditional"].predict(windows, outputs, 30, 20)
     assert predictions["q"].null_score == -0.1234568  # as results print it, so it can be compared
     assert predictions["q"].answer() == "b"
 
