@@ -103,11 +103,7 @@ def uniform_statistics(maps: AttentionMaps) -> dict[str, float]:
 
 
 def run(options: AttentionOptions) -> dict[str, Any]:
-    """Print the statistics, and return `attention.json` and the page `attention.html`.
-
-    Raises:
-        InputError: If a flag, the model or the text is invalid.
-    """
+    """Print the statistics, and return `attention.json` and the page `attention.html`."""
     preset = open_model(options.model, options)
     encoder = create_encoder(preset)
     maps = attention_maps(encoder, preset.tokenizer, options.text, options.text_pair)

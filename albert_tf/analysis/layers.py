@@ -105,11 +105,7 @@ def read_texts(options: LayersOptions) -> list[str]:
 
 
 def run(options: LayersOptions) -> dict[str, Any]:
-    """Print the distances of all models, and return `layers.json` and the picture.
-
-    Raises:
-        InputError: If a flag, a model or a text is invalid.
-    """
+    """Print the distances of all models, and return `layers.json` and the picture."""
     models = labeled_models(options.model)
     texts = read_texts(options)
     presets = {label: open_model(name, options) for label, name in models.items()}

@@ -149,11 +149,7 @@ def find_config(name: str) -> AlbertConfig:
 
 
 def run(options: ParametersOptions) -> dict[str, Any]:
-    """Print a table per shape, and return `parameters.json` and the picture.
-
-    Raises:
-        InputError: If a flag or a config is invalid.
-    """
+    """Print a table per shape, and return `parameters.json` and the picture."""
     shapes: dict[str, AlbertConfig] = {}
     for label, name in labeled_models(options.model).items():
         shapes[label] = find_config(name)

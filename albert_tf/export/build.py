@@ -165,11 +165,7 @@ def _sha256_of(arrays: Iterable[np.ndarray]) -> str:
 
 
 def _choose_head(options: ExportOptions, preset: Preset) -> str:
-    """Return the kind of model to export: the one that the options name, or that of the weights.
-
-    Raises:
-        InputError: If the weights lack the named head, or do not determine which head they have.
-    """
+    """Return the kind of model to export: the one that the options name, or that of the weights."""
     named, weights = f"`init_checkpoint`={options.init_checkpoint}", preset.weights
     if options.head != "auto":
         scope = HEADS[options.head].scope
@@ -216,11 +212,7 @@ def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
 
 
 def _can_write(folder: str, requested: str) -> bool:
-    """Return whether a folder that takes strings can be written here; log a note if not.
-
-    Raises:
-        InputError: If an option, `requested`, asks for it and it cannot be written.
-    """
+    """Return whether a folder that takes strings can be written; raise if it was `requested`."""
     try:
         tensorflow_text()
     except InputError as error:

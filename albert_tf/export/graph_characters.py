@@ -1,23 +1,72 @@
 """Normalizes text as code points inside a TensorFlow graph.
 
 Every character keeps the span of the raw text that it comes from, as in
-`albert_tf.tokenizers.alignment`.
+`albert_tf.tokenizers.alignment`. The characters must become those of
+`albert_tf.tokenizers.normalization`, regardless of the Unicode version and locale of TensorFlow, so
+a graph contains Python's handling of them as tables. A table maps code points to numbers, those
+that it lacks to 0; replacements map them to the code points that take their place.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.export import character_tables
+from albert_tf.tokenizers import alignment
 
+_CASED, _CASE_IGNORABLE = 1, 2
 SPACE, ALONE = 1, 2  # kinds of characters
 
 _PAGE = 256  # code points or ids in a row of a table
 
 _SPACE = ord(" ")
 _CAPITAL_SIGMA, _SIGMA, _FINAL_SIGMA = map(ord, "Σσς")
+
+
+def among(some: Iterable[str]) -> dict[int, int]:
+    """Return a table with 1 for some characters."""
+    return {ord(c): 1 for c in some}
+
+
+@functools.cache  # goes through all of Unicode
+def replacements_of(rewrite: Callable[[str], str]) -> dict[int, list[int]]:
+    """Return what a function of single characters replaces."""
+    changed = ((c, rewrite(c)) for c in characters())
+    return {ord(c): list(map(ord, new)) for c, new in changed if new != c}
+
+
+@functools.cache
+def white_space() -> dict[int, int]:
+    """Return a table with 1 for what `str.split` treats as white space."""
+    return among(c for c in characters() if c.isspace())
+
+
+@functools.cache
+def _casing() -> dict[int, int]:
+    # Python has no function for these properties. They follow from which sigma `str.lower` chooses
+    # after each character.
+    classes = {}
+    for character in characters():
+        if (character + "Σ").lower()[-1] == "ς":
+            classes[ord(character)] = _CASED
+        elif ("A" + character + "Σ").lower()[-1] == "ς":
+            classes[ord(character)] = _CASE_IGNORABLE
+    return classes
+
+
+@functools.cache
+def characters() -> list[str]:
+    """Return all assigned characters, without surrogates, which valid text does not contain."""
+    return [c for c in map(chr, code_points()) if unicodedata.category(c) not in ("Cn", "Cs")]
+
+
+def code_points() -> range:
+    """Return all code points, including unassigned ones."""
+    return range(sys.maxunicode + 1)
 
 
 class Characters(NamedTuple):
@@ -69,7 +118,7 @@ class GraphTable:
     """
 
     def __init__(self, values: Mapping[int, int]):
-        dense = np.zeros(len(character_tables.code_points()), np.int32)
+        dense = np.zeros(len(code_points()), np.int32)
         dense[list(values)] = list(values.values())
         rows = dense.reshape(-1, _PAGE)
         numbers: dict[bytes, int] = {}
@@ -131,7 +180,7 @@ class Normalizer:
     def __init__(self, rules: Mapping[int, Sequence[int]], accents: bool = True):
         self._replace = GraphReplacements(rules)
         self._accents = accents
-        self._is_space = GraphTable(character_tables.white_space())
+        self._is_space = GraphTable(white_space())
 
     def __call__(self, text: Characters) -> Characters:
         new, source, _, lengths = self._replace(text.codes)
@@ -153,7 +202,7 @@ class Whitespace:
     """Collapses white space as `" ".join(text.split())` does."""
 
     def __init__(self):
-        self._is_space = GraphTable(character_tables.white_space())
+        self._is_space = GraphTable(white_space())
 
     def __call__(self, text: Characters) -> Characters:
         space = self._is_space(text.codes) > 0
@@ -174,8 +223,8 @@ class Composed:
 
     def __init__(self, normalize: Callable[[tf.Tensor, str], tf.Tensor]):
         self._normalize = normalize
-        self._is_mark = GraphTable(character_tables.composing_marks())
-        self._is_space = GraphTable(character_tables.white_space())
+        self._is_mark = GraphTable(among(alignment.composing_marks()))
+        self._is_space = GraphTable(white_space())
 
     def __call__(self, text: Characters) -> Characters:
         composed = decode(self._normalize(text.strings(), "NFC"))
@@ -208,14 +257,14 @@ class FinalSigma:
     """
 
     def __init__(self):
-        self._casing = GraphTable(character_tables.casing())
+        self._casing = GraphTable(_casing())
 
     def __call__(self, text: Characters) -> Characters:
         casing = self._casing(text.codes)
-        counts = tf.cast(casing != character_tables.CASE_IGNORABLE, tf.int32)
+        counts = tf.cast(casing != _CASE_IGNORABLE, tf.int32)
         index = tf.where(counts > 0)[:, 0]
         # Padded with an uncased element at both ends, so positions are shifted by one.
-        cased = tf.pad(tf.gather(casing, index) == character_tables.CASED, [[1, 1]])
+        cased = tf.pad(tf.gather(casing, index) == _CASED, [[1, 1]])
         row = tf.pad(tf.gather(text.rows, index), [[1, 1]], constant_values=-1)
         position = tf.cumsum(counts)
 
@@ -280,7 +329,9 @@ class Visible:
     def __init__(self, spaces: Mapping[int, int], dropped: Mapping[int, int]):
         self._is_space = GraphTable(spaces)
         self._is_dropped = GraphTable(dropped)
-        self._is_control = GraphTable(character_tables.control_characters())
+        self._is_control = GraphTable(
+            among(c for c in characters() if unicodedata.category(c) == "Cc")
+        )
 
     def kept_before(
         self, text: Characters, after: tf.Tensor, count: tf.Tensor, first: tf.Tensor

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import character_tables, graph_characters
+from albert_tf.export import graph_characters
 from albert_tf.export.graph_characters import Characters
 from albert_tf.tokenizers import alignment, wordpiece
 from albert_tf.tokenizers.base import Tokenizer
@@ -102,22 +102,21 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         normalization = tokenizer.normalization
         steps: list[Callable[[Characters], Characters]] = [graph_characters.Whitespace()]
         if not normalization.keep_accents:
-            removed = character_tables.replacements_of(without_accents)
+            removed = graph_characters.replacements_of(without_accents)
             steps.append(graph_characters.Normalizer(removed))
         steps += _composing(normalization)
         if normalization.do_lower_case:
-            steps.append(graph_characters.FinalSigma())
-            steps.append(graph_characters.Normalizer(character_tables.replacements_of(str.lower)))
+            steps += _lower_casing()
         self._steps = tuple(steps)
         self._model = tensorflow_text().SentencepieceTokenizer(
             tokenizer.serialized_model, out_type=tf.int32
         )
         self._commas = graph_characters.GraphReplacements(tokenizer.ids_of_split)
-        characters = character_tables.characters()
+        characters = graph_characters.characters()
         normalized = [*zip(characters, tokenizer.normalized_apart(characters), strict=True)]
         self._visible = graph_characters.Visible(
-            character_tables.among([c for c, new in normalized if new == WORD_START != c]),
-            character_tables.among([c for c, new in normalized if not new]),
+            graph_characters.among([c for c, new in normalized if new == WORD_START != c]),
+            graph_characters.among([c for c, new in normalized if not new]),
         )
         self._piece_lengths = tf.constant([len(piece) for piece in tokenizer.pieces], tf.int64)
 
@@ -165,10 +164,9 @@ class GraphWordPieceTokenizer(GraphTokenizer):
         ]
         steps += _composing(normalization)
         if normalization.do_lower_case:
-            steps.append(graph_characters.FinalSigma())
-            steps.append(graph_characters.Normalizer(character_tables.replacements_of(str.lower)))
+            steps += _lower_casing()
         if not normalization.keep_accents:
-            removed = character_tables.replacements_of(wordpiece.without_accents)
+            removed = graph_characters.replacements_of(wordpiece.without_accents)
             steps.append(graph_characters.Normalizer(removed))
         self._steps = tuple(steps)
         self._words = graph_characters.Words(
@@ -237,7 +235,7 @@ def _kinds_of_characters(normalization: Normalization) -> dict[int, int]:
     # the blocks of ideographs count as ideographs too.
     kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
     values: dict[int, int] = {}
-    codes = character_tables.code_points()
+    codes = graph_characters.code_points()
     for first in codes[::256]:
         page = [chr(code) for code in codes[first : first + 256]]
         if wordpiece.count(f"a{''.join(page)}a", normalization) > 1:  # not all part of words
@@ -252,13 +250,18 @@ def _composing(normalization: Normalization) -> list[Callable[[Characters], Char
     compose = graph_characters.Composed(tensorflow_text().normalize_utf8)
     if normalization.unicode_form == "NFC":
         return [compose]
-    replaced = character_tables.replacements_of(alignment.compatible)
+    replaced = graph_characters.replacements_of(alignment.compatible)
     return [graph_characters.Normalizer(replaced, accents=False), compose]
+
+
+def _lower_casing() -> list[Callable[[Characters], Characters]]:
+    lower = graph_characters.replacements_of(str.lower)
+    return [graph_characters.FinalSigma(), graph_characters.Normalizer(lower)]
 
 
 @functools.cache  # goes through all of Unicode
 def _without_controls(normalization: Normalization) -> dict[int, list[int]]:
-    return character_tables.replacements_of(
+    return graph_characters.replacements_of(
         lambda character: wordpiece.without_controls(character, normalization)
     )
 

@@ -24,8 +24,7 @@ from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, files_in, normalized, read_json, remove, sha256_of
 from albert_tf.hub import huggingface
-from albert_tf.hub.archives import unpack
-from albert_tf.hub.fetching import FetchError, fetch
+from albert_tf.hub.archives import FetchError, fetch, unpack
 from albert_tf.hub.huggingface import HubName
 
 logger = logging.getLogger(__name__)

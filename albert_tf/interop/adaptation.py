@@ -76,11 +76,7 @@ def _with_learned_pieces(tokenizer: Tokenizer, options: ConvertOptions, folder: 
 
 
 def _listed_pieces(path: str, tokenizer: Tokenizer) -> list[str]:
-    """Read a list with a piece a line; log which ones the vocabulary has.
-
-    Raises:
-        InputError: If the list is empty, or has a piece twice or one with a space.
-    """
+    """Read a list with a piece a line; log which ones the vocabulary has."""
     lines: dict[str, int] = {}
     for number, line in enumerate(files.read_lines(path), start=1):
         piece = line.strip()

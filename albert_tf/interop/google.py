@@ -120,13 +120,7 @@ def _multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
     """Replace both factors of the word embeddings in `tensors` by their product, if there are two.
 
     The decoder of the masked language model uses the same factors, so it is tied to the product as
-    the original's is to its embeddings.
-
-    Returns:
-        A note for the user, if there are two factors.
-
-    Raises:
-        InputError: If they cannot be multiplied.
+    the original's is to its embeddings. A note for the user is returned.
     """
     table, projection = map(tensors.get, _FACTORS)
     if table is None or projection is None:

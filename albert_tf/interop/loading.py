@@ -57,9 +57,7 @@ def _contains(path: str, *names: str) -> bool:
 def _check_tensorflow(path: str) -> None:
     """Check that TensorFlow can read `path` in this process.
 
-    Raises:
-        InputError: If TensorFlow is not installed, or this process runs on JAX: two frameworks in
-            one process compete for the memory of its devices.
+    It cannot on JAX: two frameworks in one process compete for the memory of its devices.
     """
     # A program that has already loaded TensorFlow, such as the conversion, may use it.
     if keras.backend.backend() == "jax" and "tensorflow" not in sys.modules:

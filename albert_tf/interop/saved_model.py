@@ -156,11 +156,7 @@ def _report(path: str, size: str, version: int, assumed: bool) -> None:
 
 
 def _read_model_garden(path: str, reader: Reader, found: dict[str, Tensor]) -> Weights:
-    """Open the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
-
-    Raises:
-        InputError: If the checkpoint contains no ALBERT encoder, or several.
-    """
+    """Open the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads."""
     tensors: dict[str, Tensor] = {}
     unknown: dict[str, Shape] = {}
     skipped: dict[str, Shape] = {}
@@ -231,9 +227,8 @@ def _read_reshaped(tensor: Tensor, shape: Shape) -> np.ndarray:
 def _find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
     """Recover the config of Model Garden's `AlbertEncoder` from the metadata of Keras.
 
-    Keras stores the arguments of the encoder as JSON, in a file of its own in the folder of the
-    SavedModel or, with older TensorFlow, in `saved_model.pb`. None is returned if there is no such
-    JSON or it does not fit the weights.
+    Keras stores the arguments of the encoder as JSON, in a file of its own or, with older
+    TensorFlow, in `saved_model.pb`.
     """
     for name in ("keras_metadata.pb", "saved_model.pb"):
         file_name = os.path.join(path, name)

@@ -21,7 +21,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
-from albert_tf.hub import archives, fetching
+from albert_tf.hub import archives
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import Origin, find_archive, local_weights, source_of
 from tests.conftest import ROOT
@@ -216,7 +216,7 @@ def test_a_connection_that_breaks_is_resumed(server, ranges):
 
 
 def test_a_server_that_always_breaks_off_is_left_for_later(server, monkeypatch):
-    monkeypatch.setattr(fetching, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(archives, "_PAUSE_SECONDS", 0)
     server.break_after, server.breaks = 500_000, 3
     message = error_of()
     assert f"broke after 1,500,000 of {len(ARCHIVE):,} bytes; what was received is kept" in message
@@ -255,8 +255,8 @@ def test_two_processes_fetch_once(server):
 
 
 def test_a_full_disk_is_noticed_before_anything_is_fetched(server, monkeypatch, tmp_path):
-    usage = fetching.shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: usage)
+    usage = archives.shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: usage)
     assert f"{len(ARCHIVE):,} bytes are needed, but only 1,000 are free" in error_of()
     assert names_in(tmp_path / "cache") == []
 

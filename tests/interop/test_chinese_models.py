@@ -1,7 +1,6 @@
 """Published Chinese models, imitated with random weights: the same outputs, or a refusal."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -14,8 +13,10 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
+from tests.interop.test_convert import of_transformers
 from tests.support import layouts
 from tests.support.models import features, letters
+from tests.support.oracle import Oracle
 
 # albert_config_tiny.json of albert_zh, with smaller numbers.
 ALBERT_ZH = {
@@ -66,50 +67,27 @@ def albert_zh_variables(vocabulary=70, e=8, h=24, i=40, positions=20):
     return {name: random.normal(0.1, 0.3, shape) for name, shape in shapes.items()}
 
 
-def albert_zh_outputs(v, inputs, layers=4, heads=3):
-    """Return what `modeling.py` and `run_pretraining.py` of albert_zh compute, in float64."""
+# Scopes in the layer of albert_zh, and in that of the original.
+LAYER, BLOCK = "bert/encoder/layer_shared", "bert/encoder/transformer/group_0/inner_group_0"
+SCOPES = {
+    "attention/self": "attention_1/self",
+    "attention/output/dense": "attention_1/output/dense",
+    "attention/output/LayerNorm": "LayerNorm",
+    "intermediate/dense": "ffn_1/intermediate/dense",
+    "output/dense": "ffn_1/intermediate/output/dense",
+    "output/LayerNorm": "LayerNorm_1",
+}
 
-    def dense(x, name):
-        return x @ v[f"{name}/kernel"] + v[f"{name}/bias"]
 
-    def norm(x, name):
-        centered = x - x.mean(-1, keepdims=True)
-        scaled = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
-        return scaled * v[f"{name}/LayerNorm/gamma"] + v[f"{name}/LayerNorm/beta"]
-
-    def gelu(x):
-        return x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-    def split(x):
-        return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
-
-    def attention(x, name):
-        q, k, w = (split(dense(x, f"{name}/{part}")) for part in ("query", "key", "value"))
-        scores = q @ k.swapaxes(2, 3) / math.sqrt(q.shape[-1]) + blocked
-        exponents = np.exp(scores - scores.max(-1, keepdims=True))
-        probabilities = exponents / exponents.sum(-1, keepdims=True)
-        return (probabilities @ w).swapaxes(1, 2).reshape(x.shape)
-
-    ids, embeddings, layer = inputs["input_ids"], "bert/embeddings", "bert/encoder/layer_shared"
-    table, projection = v[f"{embeddings}/word_embeddings"], v[f"{embeddings}/word_embeddings_2"]
-    blocked = -10000.0 * (1 - inputs["input_mask"][:, None, None, :])
-    x = table[ids] @ projection
-    x = x + v[f"{embeddings}/token_type_embeddings"][inputs["segment_ids"]]
-    x = norm(x + v[f"{embeddings}/position_embeddings"][: ids.shape[1]], embeddings)
-    for _ in range(layers):
-        attended = dense(attention(x, f"{layer}/attention/self"), f"{layer}/attention/output/dense")
-        x = norm(x + attended, f"{layer}/attention/output")
-        inner = gelu(dense(x, f"{layer}/intermediate/dense"))
-        x = norm(x + dense(inner, f"{layer}/output/dense"), f"{layer}/output")
-    pooled = np.tanh(dense(x[:, 0], "bert/pooler/dense"))
-    head = norm(gelu(dense(x, "cls/predictions/transform/dense")), "cls/predictions/transform")
-    order = pooled @ v["cls/seq_relationship/output_weights"].T
-    return {
-        "sequence_output": x,
-        "pooled_output": pooled,
-        "masked_lm_logits": head @ projection.T @ table.T + v["cls/predictions/output_bias"],
-        "sentence_order_logits": order + v["cls/seq_relationship/output_bias"],
-    }
+def albert_zh_outputs(config, variables, inputs):
+    """Return what albert_zh computes: an ALBERT of E = H whose embeddings are a product."""
+    table = "bert/embeddings/word_embeddings"
+    weights = {**variables, table: variables[table] @ variables[f"{table}_2"]}
+    for theirs, scope in SCOPES.items():
+        for name in [name for name in weights if name.startswith(f"{LAYER}/{theirs}/")]:
+            weights[name.replace(f"{LAYER}/{theirs}", f"{BLOCK}/{scope}")] = weights.pop(name)
+    outputs = Oracle(config, weights).pretraining(inputs)
+    return {name: outputs[name] for name in outputs if name != "encoder_outputs"}
 
 
 def write_checkpoint(prefix, values):
@@ -140,7 +118,7 @@ def test_albert_zh_computes_the_same(albert_zh, tmp_path):
     folder, variables = albert_zh
     config = AlbertConfig.from_json_file(str(folder / "albert_config_tiny.json"))
     inputs = features(config, seed=3)
-    expected = albert_zh_outputs(variables, inputs)
+    expected = albert_zh_outputs(config, variables, inputs)
     model = AlbertForPreTraining(config)
     matched = load_weights(model, str(folder))
     assert (matched.missing, matched.unused) == ([], [])
@@ -226,8 +204,6 @@ def their_model(name, changes=None):
     ],
 )
 def test_hugging_faces_chinese_models_compute_the_same(tmp_path, name, activation, output):
-    import torch
-
     theirs = their_model(name, {"hidden_act": activation})
     state = {name: value.numpy().copy() for name, value in theirs.state_dict().items()}
     if name == "AlbertForMaskedLM":  # files of that time have copies, and a pooler
@@ -248,12 +224,7 @@ def test_hugging_faces_chinese_models_compute_the_same(tmp_path, name, activatio
     if name == "AlbertModel":
         expected_missing = ("cls/",)
     assert all(path.startswith(expected_missing) for path in matched.missing)
-    names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
-    names["token_type_ids"] = "segment_ids"
-    with torch.no_grad():
-        outputs = theirs.double()(
-            **{name: torch.tensor(inputs[ours].astype("int64")) for name, ours in names.items()}
-        )
+    outputs = of_transformers(tmp_path, name, inputs)
     real = inputs["input_mask"][..., None] > 0  # attention to padding differs, and nothing reads it
-    actual, expected = model(inputs)[output], outputs[0].numpy()
+    actual, expected = model(inputs)[output], next(iter(outputs.values()))
     np.testing.assert_allclose(actual * real, expected * real, rtol=0, atol=1e-5)

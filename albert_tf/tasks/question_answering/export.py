@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export import character_tables, graph_characters
+from albert_tf.export import graph_characters
 from albert_tf.export.graph_packing import Symbols, packed, slices, truncate
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringSettings
@@ -279,7 +279,7 @@ class QuestionAnsweringExport(TaskExport):
                 self._settings, null_score_diff_threshold=threshold
             )
         self._finder = FINDERS[trained.head]
-        self._is_space = graph_characters.GraphTable(character_tables.white_space())
+        self._is_space = graph_characters.GraphTable(graph_characters.white_space())
 
     @classmethod
     def example(cls, settings: QuestionAnsweringSettings) -> str:

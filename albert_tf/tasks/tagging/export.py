@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export import character_tables, graph_characters
+from albert_tf.export import graph_characters
 from albert_tf.export.graph_characters import Characters, lower_bound
 from albert_tf.export.graph_packing import Symbols, packed, slices, windows
 from albert_tf.export.task_export import TaskExport, TrainedModel
@@ -110,7 +110,7 @@ def _kinds_of_characters() -> tuple[dict[int, int], dict[str, str]]:
         The kind of each character, and for each set the letters of the kinds in it.
     """
     sets = character_sets()
-    everything = "".join(map(chr, character_tables.code_points()))
+    everything = "".join(map(chr, graph_characters.code_points()))
     membership: dict[int, int] = {}
     for bit, inside in enumerate(sets.values()):
         for found in re.finditer(f"[{inside}]", everything):
