@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, replacing, temporary_name, write_text
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.run import _warn_of_steps

@@ -21,19 +21,21 @@ from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.logs import counted
 from albert_tf.options import command
-from albert_tf.prediction.files import RowWriter, check_output, row_writer
-from albert_tf.prediction.options import PredictOptions
 from albert_tf.prediction.rows import (
     InputRow,
+    RowWriter,
+    check_output,
     columns_of,
     error_of_row,
     example_rows,
     is_table,
     read_chunks,
+    row_writer,
 )
 from albert_tf.prediction.tasks import (
     PREDICTION_TASKS,
     Columns,
+    PredictOptions,
     Results,
     exported_task,
     load_export,

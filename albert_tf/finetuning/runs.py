@@ -1,6 +1,7 @@
 """The runs of one command, one after the other: other settings, folds, models of an ensemble."""
 
 import dataclasses
+import functools
 import gc
 import itertools
 import json
@@ -8,93 +9,98 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import keras
 import numpy as np
 
-from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.errors import InputError
-from albert_tf.files import converted, exists, make_folder, read_json, to_json, write_text
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists, make_folder, read_json, to_json, write_text
+from albert_tf.finetuning.context import CreateTask, Run, RunContext, open_context
 from albert_tf.finetuning.finetuning_options import (
     ENSEMBLE_FILE,
     FOLD_ROWS_FILE,
     SEEDS_FILE,
     FineTuningOptions,
 )
-from albert_tf.finetuning.single_run import FineTuningRun, RunContext, Scored, write_answers
+from albert_tf.finetuning.single_run import (
+    FINISHED_FILE,
+    FineTuningRun,
+    RunRecord,
+    Scored,
+    finish,
+    finished_record,
+    write_answers,
+)
 from albert_tf.finetuning.task import ExampleSet, Fold, Outputs, data_key
-from albert_tf.finetuning.teacher import taught_set
+from albert_tf.finetuning.teacher import Teacher, taught_set
+from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.report.sections import Section, table_of, text_table, to_tsv
 from albert_tf.training.evaluation import best_of
 from albert_tf.training.loop import refuse_nan
-from albert_tf.training.run import training_folder, write_description
+from albert_tf.training.run import micro_batches, training_folder, write_description
 
 logger = logging.getLogger(__name__)
 
-# In the folder of a run: that it is finished. Of several runs and folds: a row for each.
-FINISHED_FILE, GRID_FILE, FOLDS_FILE = "finished.json", "grid.tsv", "folds.tsv"
+# Of several runs and folds: a row for each.
+GRID_FILE, FOLDS_FILE = "grid.tsv", "folds.tsv"
 
-# What does not change the results of a run.
-_WITHOUT_EFFECT = {
-    *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
-    *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
-    *({field.name for field in dataclasses.fields(DeviceOptions)} - {"dtype", "engine"}),
-    # They decide what the examples are, of which there is a hash.
-    *("header", "text_column", "text_pair_column", "label_column", "label_separator"),
-    *("regression", "multi_label"),
-}
-
-# The options of a run, with `resolved` numbers of steps, and its task and examples.
-Run: TypeAlias = tuple[FineTuningOptions, RunContext]
 Result = TypeVar("Result")
+# Creates the model of a run.
+Create: TypeAlias = Callable[[], FineTuningRun]
 
 
-class RunRecord(TypedDict):
-    """What `finished.json` contains about a run."""
+def start_runs(options: FineTuningOptions, context: RunContext) -> None:
+    """Train, evaluate and predict: in one run, one for each setting, or one for each fold.
 
-    folder: str
-    learning_rate: float
-    train_batch_size: int
-    random_seed: int
-    step: int
-    checkpoint: str
-    results: dict[str, float]
-    collapsed: str | None
-    options: dict[str, Any]
-    data: str
+    Raises:
+        InputError: If an argument is invalid.
+    """
+    runs: list[Run] = [(each.resolved(context.epoch_size), context) for each in options.variants()]
+    for each, _ in runs:
+        each.check_steps()
+        micro_batches(each, context.engine)
+    train = context.of_split("train")
+    folds = context.task.folds(train[0].examples) if train else ()
+    if context.engine.workers.count > 1 and (len(runs) > 1 or folds or options.streams):
+        raise InputError(
+            "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
+            "single machine"
+        )
+    teacher = None
+    if isinstance(options, TaughtOptions) and options.taught:
+        teacher = Teacher(options, context)
+    with training_folder(options, context.engine):
+        if teacher:
+            context = teacher.teach()
+            runs = [(each, context) for each, _ in runs]
+        if folds:
+            _cross_validate(options, context, folds)
+        elif len(runs) > 1:
+            _run_variants(options, runs).finish(options)
+        else:
+            FineTuningRun(*runs[0]).start().finish(options)
 
 
-def in_turn(
-    runs: Sequence[Run],
-    title: str,
-    use: Callable[[FineTuningOptions, FineTuningRun], Result],
-    finished: Callable[[FineTuningOptions], Result | None] = lambda options: None,
+def _in_turn(
+    runs: Sequence[Run], title: str, use: Callable[[FineTuningOptions, Create], Result]
 ) -> list[Result]:
-    """Train or resume each run, choose its checkpoint and use it; one model is in memory at a time.
+    """Use each run, by its options and what creates its model, of which one is in memory at a time.
 
-    Args:
-        runs: to train, if their options ask for it.
-        title: what is logged before the folder of a run, with `{}` for its number and their count.
-        use: what is done with the options of a run and its model, and returned.
-        finished: the same of a run that need not be repeated; None if it must be.
+    The title is logged before the folder of a run, with its number and their count for `{}`.
     """
     results = []
     for number, (options, context) in enumerate(runs, start=1):
         logger.info("%s %s", title.format(number, len(runs)), options.output_dir)
-        result = finished(options)
-        if result is None:
-            result = use(options, FineTuningRun(options, context).start())
-            keras.backend.clear_session()  # or the graphs of all models stay in memory
-            gc.collect()
-        else:
-            logger.info("already finished")
-        results.append(result)
+        results.append(use(options, functools.partial(FineTuningRun, options, context)))
+        keras.backend.clear_session()  # or the graphs of all models stay in memory
+        gc.collect()
     return results
 
 
-def run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningRun:
+def _run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningRun:
     """Train and evaluate every run that is not finished yet, and compare them.
 
     Returns:
@@ -104,12 +110,16 @@ def run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningR
     data = data_key(each for each in context.sets if each.split != "predict")
     metric = context.task.metric
 
-    def evaluate(changed: FineTuningOptions, model: FineTuningRun) -> RunRecord:
+    def evaluate(changed: FineTuningOptions, create: Create) -> RunRecord:
+        if record := finished_record(changed, data):
+            logger.info("already finished")
+            return record
+        model = create().start()
         model.write_results()
         return finish(changed, data, model)
 
-    records = in_turn(runs, "run {} of {}:", evaluate, lambda run: finished_record(run, data))
-    best = compare_runs(options, records, metric)
+    records = _in_turn(runs, "run {} of {}:", evaluate)
+    best = _compare(options, records, metric)
     chosen, record = runs[best][0], records[best]
     path = f"{chosen.output_dir}/{record['checkpoint']}"
     if path not in context.engine.checkpoints_in(os.path.dirname(path)).all():
@@ -124,65 +134,11 @@ def run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningR
     return model
 
 
-def finish(options: FineTuningOptions, data: str, run: FineTuningRun) -> RunRecord:
-    """Record in the folder of an evaluated run on `data`, a key, that it is finished."""
-    record: RunRecord = {
-        "folder": options.output_dir.rsplit("/", 1)[1],
-        "learning_rate": options.learning_rate,
-        "train_batch_size": options.train_batch_size,
-        "random_seed": options.random_seed,
-        "step": run.step,
-        "checkpoint": run.checkpoint.removeprefix(f"{options.output_dir}/"),
-        "results": run.evaluation.results,
-        "collapsed": run.evaluation.collapsed,
-        "options": _with_effect(options),
-        "data": data,
-    }
-    write_text(f"{options.output_dir}/{FINISHED_FILE}", to_json(record, indent=2) + "\n")
-    return record
-
-
-def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
-    """Return the record of a run that finished with the same options and data, if there is one."""
-    path = f"{options.output_dir}/{FINISHED_FILE}"
-    if not exists(path):
-        return None
-    try:
-        content = read_json(path, dict[str, Any])
-        if isinstance(results := content.get("results"), dict):
-            content["results"] = {n: math.nan if v is None else v for n, v in results.items()}
-        record = converted(content, path, RunRecord)
-    except InputError as error:
-        raise InputError(f"{error}; delete the file to evaluate the run again") from None
-    # A record of an earlier version lacks the options that it did not have.
-    recorded = {field.name: field.default for field in dataclasses.fields(options)}
-    recorded |= {**options.inherited, **record["options"]}
-    same = all(recorded[name] == value for name, value in _with_effect(options).items())
-    return record if same and record["data"] == data else None
-
-
-def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
-    """Return the options that the results of a run depend on, as JSON stores them."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in dataclasses.asdict(options).items()
-        if name not in _WITHOUT_EFFECT
-    }
-
-
-def compare_runs(options: FineTuningOptions, records: list[RunRecord], metric: str) -> int:
-    """Print and write the comparison of finished runs.
+def _compare(options: FineTuningOptions, records: list[RunRecord], metric: str) -> int:
+    """Print and write the comparison of finished runs; return the index of the best.
 
     Leaves `grid.tsv`, a row per run, and `seeds.json`, with statistics over the seeds of each
-    setting.
-
-    Args:
-        options: of the program.
-        records: of the runs, those of a setting together.
-        metric: by which runs are compared.
-
-    Returns:
-        The index of the best run.
+    setting. The records of a setting are together.
 
     Raises:
         InputError: If no run has a finite result.
@@ -233,17 +189,12 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> dict[str, Any]:
     }
 
 
-def cross_validate(options: FineTuningOptions, context: RunContext, folds: Sequence[Fold]) -> None:
+def _cross_validate(options: FineTuningOptions, context: RunContext, folds: Sequence[Fold]) -> None:
     """Train a model for each fold, and score all rows by the models that did not see them.
 
     Leaves in `output_dir` a folder for each fold, `folds.tsv` with their results, and as for an
     evaluation on all rows `eval_results.txt`, the predictions and a report. A fold that was
     trained before is not trained again.
-
-    Args:
-        options: of the program.
-        context: with the rows as the training set.
-        folds: of the rows.
 
     Raises:
         InputError: If `output_dir` has folds of other rows.
@@ -266,13 +217,14 @@ def cross_validate(options: FineTuningOptions, context: RunContext, folds: Seque
     for each, _ in runs:
         each.check_steps()
 
-    def evaluate(changed: FineTuningOptions, model: FineTuningRun) -> Scored:
+    def evaluate(changed: FineTuningOptions, create: Create) -> Scored:
+        model = create().start()
         model.write_results()
         for outputs in model.evaluation.outputs:
             refuse_nan(outputs, changed.output_dir)
         return model.evaluation
 
-    scored = in_turn(runs, "fold {} of {}:", evaluate)
+    scored = _in_turn(runs, "fold {} of {}:", evaluate)
     rows = dataclasses.replace(train, split="eval")
     order = np.argsort(np.concatenate([held_out for _, held_out in folds]))
     parts = [outputs for each in scored for outputs in each.outputs]
@@ -309,7 +261,19 @@ def sets_of_fold(context: RunContext, train: ExampleSet, fold: Fold) -> list[Exa
     return sets
 
 
-def check_alike(first: Run, other: Run) -> None:
+def _open_members(members: Sequence[FineTuningOptions], create_task: CreateTask) -> list[Run]:
+    """Open the models of an ensemble; raise InputError if they do not fit together."""
+    runs: list[Run] = []
+    for options in members:
+        logger.info("model %d: %s", len(runs) + 1, options.output_dir)
+        engine = runs[0][1].engine if runs else None
+        with arguments_renamed(output_dir="ensemble"):
+            runs.append(open_context(with_trained_settings(options), create_task, engine))
+        _check_alike(runs[0], runs[-1])
+    return runs
+
+
+def _check_alike(first: Run, other: Run) -> None:
     """Raise InputError if the outputs of two models are about different things."""
     (options, context), (other_options, its_context) = first, other
     folder, task = other_options.output_dir, its_context.task
@@ -334,7 +298,9 @@ def check_alike(first: Run, other: Run) -> None:
             )
 
 
-def evaluate_ensemble(options: FineTuningOptions, members: Sequence[Run]) -> None:
+def evaluate_ensemble(
+    options: FineTuningOptions, members: Sequence[FineTuningOptions], create_task: CreateTask
+) -> None:
     """Evaluate and predict with the mean of several models of one task (paper, section 4.9).
 
     Writes to `output_dir` what a single model would: with `do_eval` `eval_results.txt`, with
@@ -343,12 +309,18 @@ def evaluate_ensemble(options: FineTuningOptions, members: Sequence[Run]) -> Non
 
     Args:
         options: of the program, checked.
-        members: the models, which `check_alike` accepts.
+        members: those with which each model evaluates and predicts alone.
+        create_task: the kind of task.
+
+    Raises:
+        InputError: If an argument or file is invalid, or the models do not fit together.
     """
-    context, folder = members[0][1], options.output_dir
+    runs = _open_members(members, create_task)
+    context, folder = runs[0][1], options.output_dir
     task, sets, workers = context.task, context.sets, context.engine.workers
 
-    def predict(member: FineTuningOptions, model: FineTuningRun) -> tuple[dict, list[Outputs]]:
+    def predict(member: FineTuningOptions, create: Create) -> tuple[dict, list[Outputs]]:
+        model = create().start()
         outputs = [*model.evaluation.outputs]
         for each in outputs:
             refuse_nan(each, f"`ensemble`={member.output_dir}")
@@ -360,7 +332,7 @@ def evaluate_ensemble(options: FineTuningOptions, members: Sequence[Run]) -> Non
         with workers.synchronized():
             if workers.is_chief:
                 make_folder(folder, "output_dir")
-        rows, predicted = zip(*in_turn(members, "running", predict), strict=True)
+        rows, predicted = zip(*_in_turn(runs, "running", predict), strict=True)
         # Thresholds, names in messages and submissions are those of the ensemble.
         task.options = dataclasses.replace(task.options, output_dir=folder)
         columns = zip(sets, zip(*predicted, strict=True), strict=True)

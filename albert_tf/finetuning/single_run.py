@@ -1,26 +1,37 @@
 """One run of fine-tuning: a model that is trained, evaluated and used in a folder of its own."""
 
+import dataclasses
 import functools
 import json
 import logging
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import keras
 
 from albert_tf.checkpoints import step_of
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import copy_file, exists, make_folder, read_json, remove, write_text
+from albert_tf.files import (
+    converted,
+    copy_file,
+    exists,
+    make_folder,
+    read_json,
+    remove,
+    to_json,
+    write_text,
+)
+from albert_tf.finetuning.context import RunContext
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.run_report import ResultRow, write_report
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs, data_key
 from albert_tf.input.memory_batches import MemoryStream
-from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data
 from albert_tf.interop.file_names import (
     BEST_FOLDER,
     EVALUATION_DATA_FILE,
@@ -32,68 +43,23 @@ from albert_tf.report.sections import Section, to_tsv
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import has_nan, predict, refuse_nan, train
 from albert_tf.training.restoring import iter_checkpoints, restore_trained
-from albert_tf.training.run import (
-    create_training_step,
-    restore,
-    unless_read_only,
-    with_dtype,
-    write_results,
-)
+from albert_tf.training.run import create_training_step, restore, unless_read_only, with_dtype
 
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_SCORES_FILE = "eval_checkpoints.tsv"
+# In the folder of one of several runs: that it is finished.
+FINISHED_FILE = "finished.json"
 
-
-class RunContext(NamedTuple):
-    """What the runs of one command share.
-
-    Attributes:
-        task: what is learned.
-        sets: its examples.
-        config: shape of the model.
-        engine: where it runs.
-        files: file name -> content that goes next to the checkpoints, besides the config and the
-            task's own files.
-    """
-
-    task: FineTuningTask
-    sets: list[ExampleSet]
-    config: AlbertConfig
-    engine: Engine
-    files: dict[str, str | bytes]
-
-    def of_split(self, split: str) -> list[ExampleSet]:
-        """Return the sets of a split."""
-        return [examples for examples in self.sets if examples.split == split]
-
-    @property
-    def epoch_size(self) -> int:
-        """The number of examples in an epoch; 0 without training."""
-        return sum(map(self.task.epoch_size, self.of_split("train")))
-
-    @property
-    def description(self) -> dict[str, str | bytes]:
-        """All files that go next to the checkpoints, except the model's config."""
-        files = {**self.files, **self.task.adjacent_files()}
-        if self.of_split("eval"):
-            files[EVALUATION_DATA_FILE] = self.evaluation_data
-        return files
-
-    @property
-    def evaluation_data(self) -> str:
-        """The content of `evaluation_data.json`."""
-        return evaluation_data(
-            EvaluatedSet(each.name, self.task.data_name(each), len(each.examples))
-            for each in self.of_split("eval")
-        )
-
-    def write_results(self, folder: str, results: dict[str, float]) -> None:
-        """Print and write `eval_results.txt` and `evaluation_data.json`; only the chief does so."""
-        write_results(self.engine, folder, results)
-        if self.engine.workers.is_chief:
-            with unless_read_only():
-                write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.evaluation_data)
+# What does not change the results of a run.
+_WITHOUT_EFFECT = {
+    *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
+    *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
+    *({field.name for field in dataclasses.fields(DeviceOptions)} - {"dtype", "engine"}),
+    # They decide what the examples are, of which there is a hash.
+    *("header", "text_column", "text_pair_column", "label_column", "label_separator"),
+    *("regression", "multi_label"),
+}
 
 
 class Scored(NamedTuple):
@@ -102,6 +68,21 @@ class Scored(NamedTuple):
     results: dict[str, float]
     collapsed: str | None
     outputs: list[Outputs]
+
+
+class RunRecord(TypedDict):
+    """What `finished.json` contains about a run."""
+
+    folder: str
+    learning_rate: float
+    train_batch_size: int
+    random_seed: int
+    step: int
+    checkpoint: str
+    results: dict[str, float]
+    collapsed: str | None
+    options: dict[str, Any]
+    data: str
 
 
 class FineTuningRun:
@@ -118,12 +99,8 @@ class FineTuningRun:
 
     def __init__(self, options: FineTuningOptions, context: RunContext):
         self.options = with_dtype(options, context.engine)
-        self.context = context
-        self.task = context.task
-        self.step = 0
-        self.checkpoint = ""
-        self._evaluation: Scored | None = None
-        self.engine = context.engine
+        self.context, self.task, self.engine = context, context.task, context.engine
+        self.step, self.checkpoint = 0, ""
         self.engine.set_random_seed(options.random_seed)
         with self.engine.devices.scope():
             self.model = self.task.build_model(context.config, self.options.dtype_policy)
@@ -208,7 +185,7 @@ class FineTuningRun:
         if self.engine.workers.is_chief:
             with unless_read_only():
                 write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", to_tsv(rows))
-        chosen, self._evaluation = best or (self.step, evaluation)
+        chosen, self.evaluation = best or (self.step, evaluation)
         if chosen != self.step:
             self._load(folder, paths[chosen])
         logger.info("best of %d checkpoints: step %d", len(rows), chosen)
@@ -241,8 +218,7 @@ class FineTuningRun:
         """
         options = self.options
         size = options.eval_batch_size if examples.split == "eval" else options.predict_batch_size
-        step = self._predict_step
-        outputs = outputs_of(self.engine, step, self.task, examples, size, self._pad)
+        outputs = outputs_of(self.engine, self._predict_step, self.task, examples, size, self._pad)
         if examples.split == "predict":
             refuse_nan(outputs, self.checkpoint)
         return outputs
@@ -260,12 +236,10 @@ class FineTuningRun:
             all_outputs.append(outputs)
         return Scored(results, collapsed, all_outputs)
 
-    @property
+    @functools.cached_property
     def evaluation(self) -> Scored:
         """Of the chosen weights."""
-        if self._evaluation is None:
-            self._evaluation = self._evaluate()
-        return self._evaluation
+        return self._evaluate()
 
     def write_results(self) -> None:
         """Print and write `eval_results.txt`, and what it is about."""
@@ -299,9 +273,54 @@ class FineTuningRun:
         if options.streams:
             predict_stream(options, self._predict_lines)
         elif options.do_predict:
-            sets = self.context.of_split("predict")
-            reported += [(examples, self.outputs_of(examples)) for examples in sets]
+            reported += [(each, self.outputs_of(each)) for each in self.context.of_split("predict")]
         write_answers(options, self.context, reported)
+
+
+def finish(options: FineTuningOptions, data: str, run: FineTuningRun) -> RunRecord:
+    """Record in the folder of an evaluated run on `data`, a key, that it is finished."""
+    record: RunRecord = {
+        "folder": options.output_dir.rsplit("/", 1)[1],
+        "learning_rate": options.learning_rate,
+        "train_batch_size": options.train_batch_size,
+        "random_seed": options.random_seed,
+        "step": run.step,
+        "checkpoint": run.checkpoint.removeprefix(f"{options.output_dir}/"),
+        "results": run.evaluation.results,
+        "collapsed": run.evaluation.collapsed,
+        "options": _with_effect(options),
+        "data": data,
+    }
+    write_text(f"{options.output_dir}/{FINISHED_FILE}", to_json(record, indent=2) + "\n")
+    return record
+
+
+def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
+    """Return the record of a run that finished with the same options and data, if there is one."""
+    path = f"{options.output_dir}/{FINISHED_FILE}"
+    if not exists(path):
+        return None
+    try:
+        content = read_json(path, dict[str, Any])
+        if isinstance(results := content.get("results"), dict):
+            content["results"] = {n: math.nan if v is None else v for n, v in results.items()}
+        record = converted(content, path, RunRecord)
+    except InputError as error:
+        raise InputError(f"{error}; delete the file to evaluate the run again") from None
+    # A record of an earlier version lacks the options that it did not have.
+    recorded = {field.name: field.default for field in dataclasses.fields(options)}
+    recorded |= {**options.inherited, **record["options"]}
+    same = all(recorded[name] == value for name, value in _with_effect(options).items())
+    return record if same and record["data"] == data else None
+
+
+def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
+    """Return the options that the results of a run depend on, as JSON stores them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in dataclasses.asdict(options).items()
+        if name not in _WITHOUT_EFFECT
+    }
 
 
 def write_answers(
@@ -310,16 +329,10 @@ def write_answers(
     reported: Sequence[tuple[ExampleSet, Outputs]],
     runs: Sequence[Section] = (),
 ) -> dict[str, ResultRow]:
-    """Write predictions and the report; only the chief does so.
+    """Write predictions and the report; only the chief does so, and gets the results by name.
 
-    Args:
-        options: of the program.
-        context: of the model or models that the outputs come from.
-        reported: the evaluated or predicted sets, each with the outputs.
-        runs: sections on several models.
-
-    Returns:
-        The reported results by name.
+    Reported are evaluated or predicted sets with their outputs, by the model or models of the
+    context; `runs` are sections on several models.
     """
     if not reported or not context.engine.workers.is_chief:
         return {}
@@ -339,15 +352,9 @@ def outputs_of(
     batch_size: int,
     pad: bool,
 ) -> Outputs:
-    """Return what a model computes for examples of its task, in their order, with progress.
+    """Return what a model of a task computes for its examples, in their order, with progress.
 
-    Args:
-        engine: where it runs.
-        step: of the model.
-        task: that encoded the examples.
-        examples: to predict.
-        batch_size: of all devices.
-        pad: whether all batches have the maximum length.
+    The batch size is that of all devices; `pad` gives all batches the maximum length.
     """
     length = task.options.max_seq_length
     stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=pad)

@@ -1,4 +1,4 @@
-"""What one kind of fine-tuning supplies; everything else is `albert_tf.finetuning.run`."""
+"""What one kind of fine-tuning supplies; everything else is in this package."""
 
 import abc
 import dataclasses

@@ -21,7 +21,8 @@ from albert_tf.checkpoints import FOLDERS
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, file_identity
 from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
-from albert_tf.finetuning.single_run import RunContext, outputs_of
+from albert_tf.finetuning.context import RunContext
+from albert_tf.finetuning.single_run import outputs_of
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
 from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.interop.huggingface import WEIGHTS

@@ -1,25 +1,24 @@
-"""What albert-predict predicts: the kinds of fine-tuning tasks, masks and vectors.
+"""What albert-predict predicts: the kinds of fine-tuning tasks, masks and vectors; and its flags.
 
 Every task maps columns of texts to a dictionary of results per row.
 """
 
-from __future__ import annotations
-
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.engines.device_options import DTYPE_POLICIES
+from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, text_of, without_magic
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.interop.file_names import SAVED_MODEL, read_export
-from albert_tf.prediction.options import PredictOptions
+from albert_tf.options import WithPaths, check_limits, option
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
-
-if TYPE_CHECKING:
-    from albert_tf.interop.loading import Preset
 
 # Needs no head of its own: any weights compute vectors.
 EMBED = "embed"
@@ -70,6 +69,111 @@ PREDICTION_TASKS["fill_mask"] = PredictionTask(
     _masked_lm, {"text": str}, (), ("top_k", "targets"), (PRETRAINING.name,)
 )
 
+# The texts that tasks read, each a flag and the name of a column.
+INPUTS = ("text", "text_pair", "question", "context", "options")
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictOptions(WithPaths):
+    """Flags of albert-predict."""
+
+    model: str = option(
+        help="A training folder, a converted folder, an export, or the name of published weights, "
+        "such as albert/albert-base-v2.",
+        path="weights",
+    )
+    task: str = option(
+        "auto",
+        "What to predict; auto chooses by the head of the model: a pretraining model fills masks, "
+        "a model without a head computes vectors (embed).",
+        choices=("auto", *PREDICTION_TASKS),
+        group="Data",
+        common=True,
+    )
+    text: str | None = option(None, "A text, instead of --input_file.", common=True)
+    text_pair: str | None = option(
+        None, "The second text of a pair, for a classifier of pairs.", common=True
+    )
+    question: str | None = option(None, "A question, instead of --input_file.", common=True)
+    context: str | None = option(None, "The text that --question is about.", common=True)
+    options: tuple[str, ...] = option(
+        (), "The options of --question, separated by commas.", common=True
+    )
+    input_file: str | None = option(
+        None,
+        "What to predict: a table (.tsv, .csv, .jsonl, .parquet, .xlsx) with a row per example, a "
+        ".txt file with a text per line, or - for lines of standard input as they arrive. Also "
+        "remote.",
+        common=True,
+    )
+    output_file: str = option(
+        STANDARD_STREAM,
+        "Where results go: .jsonl, .tsv or .parquet, with the columns of the input first; - for "
+        "JSON lines on standard output.",
+        common=True,
+        path="file",
+    )
+    text_column: str = option("text", "Column of the texts.")
+    text_pair_column: str | None = option(None, "Column of the second texts of pairs.")
+    question_column: str = option("question", "Column of the questions.")
+    context_column: str = option("context", "Column of the texts that questions are about.")
+    options_column: str = option("options", "Column of the options, lists of texts.")
+    batch_size: int = option(
+        32, "Examples that are computed at a time.", minimum=1, group="Prediction", common=True
+    )
+    top_k: int = option(5, "fill_mask: number of candidates per mask.", minimum=1, common=True)
+    targets: tuple[str, ...] = option(
+        (), "fill_mask: the only candidates to consider, separated by commas."
+    )
+    pooling: str | None = option(
+        None,
+        "embed: mean over all tokens, the hidden state at [CLS], or the output of the pooler; by "
+        "default as the model was trained, else mean.",
+        choices=("mean", "cls", "pooler"),
+    )
+    layer: int = option(-1, "embed: which hidden states are pooled; 0 for the first layer's input.")
+    normalize: bool = option(False, "embed: whether to scale vectors to length 1.")
+    max_length: int | None = option(
+        None,
+        "embed: maximum length of a text in tokens; by default as the model was trained, else as "
+        "long as it reads.",
+    )
+    spm_model_file: str | None = option(
+        None,
+        "Vocabulary (.model or vocab.txt); by default the one next to the weights.",
+        group="Model",
+    )
+    do_lower_case: bool | None = option(
+        None, "Whether to lower-case text; by default as recorded next to the weights."
+    )
+    dtype: str = option(
+        "float32", "Precision of matrix products.", choices=DTYPE_POLICIES, group="Devices"
+    )
+    engine: str | None = option(
+        None,
+        "tensorflow or jax; by default the one that is installed.",
+        tuple(ENGINES),
+        common=True,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_limits(self)
+        given = self.given_inputs()
+        if self.input_file and given:
+            raise InputError(f"`input_file` and `{next(iter(given))}` exclude each other")
+        if not self.input_file and not given:
+            raise InputError("`input_file`: required, or `text`, or `question` and `context`")
+
+    def given_inputs(self) -> dict[str, str | tuple[str, ...]]:
+        """Return the texts that are flags, by the name of the input."""
+        values = {name: getattr(self, name) for name in INPUTS}
+        return {name: value for name, value in values.items() if value not in (None, ())}
+
+    def columns(self) -> dict[str, str | None]:
+        """Return the column of each input; None if there is none."""
+        return {name: getattr(self, f"{name}_column") for name in INPUTS}
+
 
 def rounded(value: Any) -> Any:
     """Round the numbers in results to eight digits, as run_classifier.py writes probabilities."""
@@ -80,9 +184,9 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.8g}") if isinstance(value, float | np.floating) else value
 
 
-def _task_of(preset: Preset) -> str:
-    """Return the task of a model, by its head and the files next to it."""
-    found = (name for name, task in PREDICTION_TASKS.items() if preset.head in task.heads)
+def _task_of(head: str) -> str:
+    """Return the task of a model with this head."""
+    found = (name for name, task in PREDICTION_TASKS.items() if head in task.heads)
     return next(found, EMBED)
 
 
@@ -98,13 +202,13 @@ def load_model(options: PredictOptions) -> tuple[str, Callable[[Columns], Result
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         vocabulary, lower = options.spm_model_file, options.do_lower_case
         preset = open_preset(options.model, vocabulary, lower)
-        name = _task_of(preset) if options.task == "auto" else options.task
+        name = _task_of(preset.head) if options.task == "auto" else options.task
         task = PREDICTION_TASKS[name]
         # Which of several heads the weights have, converted ones do not say.
         if name != EMBED and not set(preset.heads).intersection(task.heads):
             raise InputError(
                 f"`task`={name}: the weights of {preset.name} are of kind {preset.head}; must be "
-                f"{' or '.join(dict.fromkeys([_task_of(preset), EMBED]))}"
+                f"{' or '.join(dict.fromkeys([_task_of(preset.head), EMBED]))}"
             )
         model = task.model().from_preset(
             options.model, vocabulary=vocabulary, do_lower_case=lower, dtype=options.dtype

@@ -15,8 +15,8 @@ from albert_tf.checkpoints import FOLDERS
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
+from albert_tf.finetuning.context import adjacent_files
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.sources import adjacent_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.file_names import SAVED_MODEL

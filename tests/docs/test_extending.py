@@ -191,7 +191,7 @@ USE_OF_A_KIND = """
     import json, pathlib, sys
     import numpy as np
     from albert_tf.cli.predict import run
-    from albert_tf.prediction.options import PredictOptions
+    from albert_tf.prediction.tasks import PredictOptions
     from albert_tf.tasks.word_in_context.__main__ import main
     from albert_tf.tasks.word_in_context.task import WordInContext
     from albert_tf.tasks.word_in_context.text_model import WordComparer

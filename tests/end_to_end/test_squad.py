@@ -8,7 +8,7 @@ import random
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from tests.end_to_end.conftest import call, flags_of, results_of

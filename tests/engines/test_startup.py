@@ -79,7 +79,7 @@ needs_jax = pytest.mark.skipif(
 def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     modules = (
         "albert_tf.training.pretraining",
-        "albert_tf.finetuning.run",
+        "albert_tf.finetuning.runs",
         "albert_tf.tasks.classification.task",
         "albert_tf.tasks.question_answering.task",
         "albert_tf.tasks.multiple_choice.task",

@@ -18,7 +18,7 @@ from albert_tf.export import check as export_check
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.exported_encoder import ExportedEncoder
-from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
+from albert_tf.finetuning.context import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.encoder import AlbertEncoder

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning import runs
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.finetuning.single_run import Scored
 from albert_tf.report.intervals import wilson
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.early_checks import check_early, member_options
+from albert_tf.finetuning.command import check_early, member_options
 from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.question_answering.spans import mean_of_spans

@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.finetuning.single_run import freeze_variables, frozen_file
 from albert_tf.interop.loading import open_weights
 from albert_tf.modeling.heads import AlbertForSequenceClassification

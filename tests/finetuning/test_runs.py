@@ -11,7 +11,7 @@ import pytest
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import single_run as single
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.conftest import once
 from tests.end_to_end.conftest import results_of

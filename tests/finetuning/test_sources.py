@@ -12,7 +12,7 @@ from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning import cache
-from albert_tf.finetuning.sources import (
+from albert_tf.finetuning.context import (
     adjacent_files,
     find_config,
     find_tokenizer,

@@ -12,9 +12,9 @@ from scipy.special import log_softmax, softmax
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.finetuning import teacher
-from albert_tf.finetuning.run import fine_tune, read_sets
+from albert_tf.finetuning.command import fine_tune
+from albert_tf.finetuning.context import RunContext, read_sets
 from albert_tf.finetuning.runs import sets_of_fold
-from albert_tf.finetuning.single_run import RunContext
 from albert_tf.finetuning.teacher import Teacher
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.classification.text_model import TextClassifier

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import find_metric
-from albert_tf.finetuning.runs import finish, finished_record
+from albert_tf.finetuning.context import find_metric
+from albert_tf.finetuning.single_run import finish, finished_record
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.finetuning.run import read_sets
+from albert_tf.finetuning.context import read_sets
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask

@@ -20,7 +20,7 @@ from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json
 from albert_tf.files import read_rows as read_table
-from albert_tf.finetuning import run_report, runs
+from albert_tf.finetuning import run_report, single_run
 from albert_tf.finetuning.run_report import read_results
 from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
 from albert_tf.hub.archives import unpack
@@ -294,7 +294,7 @@ def _read_log(folder: pathlib.Path) -> None:
 
 
 def _read_finished(folder: pathlib.Path) -> None:
-    runs.finished_record(QuestionAnsweringOptions(output_dir=str(folder)), "data")
+    single_run.finished_record(QuestionAnsweringOptions(output_dir=str(folder)), "data")
 
 
 def _make_finished(folder: pathlib.Path) -> None:
@@ -302,7 +302,7 @@ def _make_finished(folder: pathlib.Path) -> None:
     (folder / "run").mkdir()
     scored = types.SimpleNamespace(results={"f1": 0.5}, collapsed=None)
     run = {"step": 7, "checkpoint": f"{folder}/model.ckpt-7", "evaluation": scored}
-    runs.finish(options, "data", types.SimpleNamespace(**run))
+    single_run.finish(options, "data", types.SimpleNamespace(**run))
     (folder / "run" / "finished.json").rename(folder / "finished.json")
     (folder / "run").rmdir()
 

@@ -15,12 +15,12 @@ import pytest
 import albert_tf
 from albert_tf.cli.predict import run
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_preset
-from albert_tf.prediction.options import PredictOptions
+from albert_tf.prediction.tasks import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tasks import (
     classification,

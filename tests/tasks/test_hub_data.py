@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.classification.benchmarks import GLUE
 from albert_tf.tasks.classification.datasets import read_examples
 from albert_tf.tasks.classification.options import ClassificationOptions

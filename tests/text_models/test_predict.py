@@ -15,10 +15,8 @@ import albert_tf
 from albert_tf.cli import predict as command
 from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
-from albert_tf.prediction.files import WRITERS, row_writer
-from albert_tf.prediction.options import PredictOptions
-from albert_tf.prediction.rows import columns_of, read_chunks
-from albert_tf.prediction.tasks import PREDICTION_TASKS
+from albert_tf.prediction.rows import WRITERS, columns_of, read_chunks, row_writer
+from albert_tf.prediction.tasks import PREDICTION_TASKS, PredictOptions
 from tests.support.models import write_trained
 
 TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]

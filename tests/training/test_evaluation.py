@@ -16,7 +16,7 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import fine_tune_checked
+from albert_tf.finetuning.command import fine_tune_checked
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training import pretraining, run
 from albert_tf.training.evaluation import (

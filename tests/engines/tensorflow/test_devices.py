@@ -15,7 +15,7 @@ from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS
 from albert_tf.engines.tensorflow.devices import STRATEGIES, TensorFlowDevices, create_devices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import check_batches
+from albert_tf.finetuning.context import check_batches
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 from albert_tf.tasks.classification.options import ClassificationOptions

@@ -24,7 +24,7 @@ from albert_tf.engines.steps import HISTORY, StepResults
 from albert_tf.engines.tensorflow import devices
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
-from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask

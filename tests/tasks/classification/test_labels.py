@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
 from albert_tf.interop.convert import ConvertOptions, convert
 from albert_tf.interop.file_names import LABELS_FILE
-from albert_tf.prediction.files import row_writer
+from albert_tf.prediction.rows import row_writer
 from albert_tf.prediction.tasks import Export
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,

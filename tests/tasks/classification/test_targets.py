@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sklearn.utils import compute_class_weight
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.context import read_sets
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.run import read_sets
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import labels_text
