@@ -108,13 +108,13 @@ class OrbaxFolder(CheckpointFolder):
             files.remove(path)  # orbax would do so with another client of Google's
         # It would store an empty dictionary as a value.
         state = {kind: values for kind, values in tree.items() if kind == "step" or values}
-        with errors_as_os_errors(path):
+        with _writing(path):
             # On return, all values are in host memory: the arrays can be donated right away.
             arguments = import_orbax().args.PyTreeSave(state)
             _checkpointer().save(target, args=arguments, force=True)
 
         def finish() -> None:
-            with errors_as_os_errors(path):
+            with _writing(path):
                 _checkpointer().wait_until_finished()
             if is_chief:
                 complete(path)
@@ -283,15 +283,8 @@ def _reading(path: str, name: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def errors_as_os_errors(path: str) -> Iterator[None]:
-    """Raise errors of tensorstore about files, such as a full disk, as `OSError`.
-
-    Args:
-        path: of the checkpoint that is written, for errors.
-
-    Raises:
-        StorageUnavailable: If a server has not answered for long.
-    """
+def _writing(path: str) -> Iterator[None]:
+    """Raise errors of tensorstore about files, such as a full disk, as `OSError`."""
     try:
         yield
     except TimeoutError as error:

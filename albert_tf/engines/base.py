@@ -14,7 +14,7 @@ file or an argument is invalid), `OSError` (the disk is full) or `WorkerLost`.
 import abc
 import importlib
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from albert_tf.checkpoints import FOLDERS, CheckpointFolder
 from albert_tf.engines.device_options import DeviceOptions
@@ -47,15 +47,20 @@ class Engine(abc.ABC):
         self.devices = devices
         self.workers = devices.workers
 
-    @classmethod
+    @staticmethod
     @abc.abstractmethod
-    def create(cls, options: DeviceOptions) -> "Engine":
-        """Return the engine on the devices that the options ask for; join the other workers.
+    def create_devices(options: DeviceOptions) -> Any:
+        """Return the devices that the options ask for; join the other workers.
 
         Raises:
             InputError: If options contradict each other or the devices do not exist.
             WorkerLost: If another worker does not come.
         """
+
+    @classmethod
+    def create(cls, options: DeviceOptions) -> Self:
+        """Return the engine on the devices that the options ask for; errors as `create_devices`."""
+        return cls(cls.create_devices(options))
 
     @abc.abstractmethod
     def set_random_seed(self, seed: int) -> None:

@@ -31,7 +31,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.run_report import ResultRow, write_report
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs, data_key
-from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.examples import MemoryStream
 from albert_tf.interop.file_names import (
     BEST_FOLDER,
     EVALUATION_DATA_FILE,

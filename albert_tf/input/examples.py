@@ -1,10 +1,26 @@
-"""Examples held in memory, with every sequence at its own length."""
+"""Examples held in memory, with every sequence at its own length, and their batches.
 
+The cost of a batch grows with its longest sequence. So examples of similar length are grouped, and
+a batch is padded to the smallest of a few lengths (`length_buckets`): few, since some devices and
+kernels compile every length separately.
+"""
+
+import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Self
 
 import numpy as np
+
+from albert_tf.input.streams import ENDLESS, WHOLE, Batch, Shard
+
+# Batches whose examples are sorted by length together: enough for similar lengths in a batch, few
+# enough that batches differ from epoch to epoch.
+WINDOW = 50
+# Epochs whose order is kept: threads prepare batches of two of them at once, and if an epoch is
+# short, of more.
+_EPOCHS_KEPT = 16
+_SMALLEST = 8
 
 
 class Features:
@@ -129,3 +145,190 @@ class Features:
             if name.startswith("arrays/")
         }
         return features
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryStream:
+    """Batches of examples in memory, padded to one of few lengths.
+
+    Attributes:
+        features: of the examples.
+        max_seq_length: length of the longest batches.
+        batch_size: examples in a global batch.
+        seed: of the order of endless batches (`TrainingOrder`); None for every example once, the
+            longest first.
+        pad_to_max_length: whether every batch has that length; examples are not sorted then.
+    """
+
+    features: Features
+    max_seq_length: int
+    batch_size: int
+    seed: int | None = None
+    pad_to_max_length: bool = False
+
+    def batches(self, shard: Shard = WHOLE) -> "MemoryBatches":
+        """Return the batches of a pipeline.
+
+        Raises:
+            ValueError: If a sequence is longer than `max_seq_length`.
+        """
+        return MemoryBatches(self, shard)
+
+
+class MemoryBatches:
+    """The batches of a `MemoryStream`, or of one of its shards.
+
+    Batch `step` is always the same, and any step is as fast as the first one.
+    """
+
+    def __init__(self, stream: MemoryStream, shard: Shard):
+        self._features, self._rows = stream.features, shard.rows(stream.batch_size)
+        longest, limit = int(stream.features.lengths.max(initial=0)), stream.max_seq_length
+        if longest > limit:
+            raise ValueError(f"a sequence of {longest} tokens, at most {limit} are expected")
+        self._buckets = (limit,) if stream.pad_to_max_length else length_buckets(limit)
+        lengths, seed = stream.features.example_lengths, stream.seed
+        self._order: TrainingOrder | None = None
+        if seed is None:
+            self._numbers = evaluation_order(lengths, stream.batch_size)
+            real = np.where(self._numbers >= 0, lengths[np.maximum(self._numbers, 0)], 0)
+            self._lengths = _fitting(self._buckets, real)
+            return
+        window = 1 if stream.pad_to_max_length else WINDOW
+        order = TrainingOrder(lengths, stream.batch_size, seed, window)
+        self._order, buckets = order, self._buckets
+
+        # Of a function, not of a method: a cycle of references would delay its release.
+        @functools.lru_cache(_EPOCHS_KEPT)
+        def of_epoch(epoch: int) -> tuple[np.ndarray, np.ndarray]:
+            examples = order.of_epoch(epoch)
+            return examples, _fitting(buckets, lengths[examples])
+
+        self._of_epoch = of_epoch
+
+    @property
+    def element_spec(self) -> dict[str, tuple[tuple[int | None, ...], np.dtype]]:
+        """Shape and dtype of every array."""
+        rows, choices = self._rows.stop - self._rows.start, self._features.choices
+        sequence = (choices,) if choices else ()
+        length = self._buckets[0] if len(self._buckets) == 1 else None
+        integer = np.dtype(np.int32)
+        spec = dict.fromkeys(
+            ("input_ids", "input_mask", "segment_ids"), ((rows, *sequence, length), integer)
+        )
+        spec |= {
+            name: ((rows, *value.shape[1:]), value.dtype)
+            for name, value in self._features.arrays.items()
+        }
+        if self._order is None:
+            spec |= dict.fromkeys(("example_number", "is_real_example"), ((rows,), integer))
+        return spec
+
+    def __len__(self) -> int:
+        """Return the number of batches, the same for every shard; `ENDLESS` if they do not end."""
+        return len(self._numbers) if self._order is None else ENDLESS
+
+    def __getitem__(self, step: int) -> Batch:
+        """Return the shard's rows of a batch.
+
+        Returns:
+            Arrays `[rows, ...]`; `input_ids`, `input_mask` and `segment_ids` are int32
+            `[rows, seq]`, or `[rows, choices, seq]`. `seq` is that of the global batch. Batches
+            that end also have `example_number`, int32 `[rows]`, the index of each example in
+            `features`, and `is_real_example`, int32 `[rows]`. What pads the last batch is the first
+            example again; it has the values -1 and 0 there.
+
+        Raises:
+            IndexError: If there is no such batch.
+        """
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        if self._order is None:
+            numbers = self._numbers[step, self._rows]
+            batch = self._features.padded(int(self._lengths[step]), np.maximum(numbers, 0))
+            is_real = (numbers >= 0).astype(np.int32)
+            return batch | {"example_number": numbers, "is_real_example": is_real}
+        epoch, number = self._order.locate(step)
+        examples, lengths = self._of_epoch(epoch)
+        return self._features.padded(int(lengths[number]), examples[number, self._rows])
+
+
+def length_buckets(max_seq_length: int) -> tuple[int, ...]:
+    """Return the lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
+
+    Powers of two and the midpoints between them waste at most a quarter, and are multiples of 8,
+    which suits matrix units.
+    """
+    lengths = [_SMALLEST]
+    power = 2 * _SMALLEST
+    while power < max_seq_length:
+        lengths += [power, power * 3 // 2]
+        power *= 2
+    return (*(length for length in lengths if length < max_seq_length), max_seq_length)
+
+
+def _fitting(buckets: Sequence[int], lengths: np.ndarray) -> np.ndarray:
+    """Return the smallest bucket that holds each of `[batches, examples]`, int32 `[batches]`."""
+    longest = lengths.max(axis=1, initial=0)
+    return np.array(buckets, np.int32)[np.searchsorted(buckets, longest)]
+
+
+class TrainingOrder:
+    """The examples of each training batch, as a function of these arguments alone.
+
+    Examples come in epochs without gaps between them, each with every example once in its own
+    order. Batches within an epoch are sorted by length within windows of so many batches, and then
+    shuffled; a batch that spans two epochs is left as it is.
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, window: int = WINDOW):
+        self._lengths = lengths
+        self._size = batch_size
+        self._seed = seed % 2**64
+        self._window = window
+
+    def locate(self, step: int) -> tuple[int, int]:
+        """Return the epoch in which batch `step` begins, and its number in the epoch."""
+        epoch = step * self._size // len(self._lengths)
+        return epoch, step - self._first(epoch)
+
+    def of_epoch(self, epoch: int) -> np.ndarray:
+        """Return the batches that begin in an epoch: examples, int32 `[batches, batch_size]`.
+
+        There may be none, if a batch spans several epochs.
+        """
+        size, start = self._size, epoch * len(self._lengths)
+        first, after = self._first(epoch), self._first(epoch + 1)
+        whole = max((start + len(self._lengths)) // size, first)
+        inside = self._examples(first * size, whole * size).reshape(-1, size)
+        draw = np.random.default_rng([self._seed, epoch, 1])
+        windows = range(0, len(inside) if self._window > 1 else 0, self._window)
+        for begin in windows:
+            batches = inside[begin : begin + self._window]
+            by_length = np.argsort(self._lengths[batches.ravel()], kind="stable")
+            batches[:] = draw.permutation(batches.ravel()[by_length].reshape(-1, size))
+        spanning = self._examples(whole * size, after * size).reshape(-1, size)
+        return np.concatenate([inside, spanning]).astype(np.int32)
+
+    def _first(self, epoch: int) -> int:
+        """Return the number of the first batch that begins in an epoch or later."""
+        return -(-epoch * len(self._lengths) // self._size)
+
+    def _examples(self, start: int, end: int) -> np.ndarray:
+        count = len(self._lengths)
+        parts: list[np.ndarray] = [np.zeros(0, np.int64)]
+        for epoch in range(start // count, -(-end // count) if end > start else 0):
+            order = np.random.default_rng([self._seed, epoch]).permutation(count)
+            parts.append(order[max(start - epoch * count, 0) : end - epoch * count])
+        return np.concatenate(parts)
+
+
+def evaluation_order(lengths: np.ndarray, batch_size: int) -> np.ndarray:
+    """Return the batches of an evaluation, the longest of examples of some lengths first.
+
+    These are numbers of examples, int32 `[batches, batch_size]`; -1 pads the last batch.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
+    padded[: len(order)] = order
+    return padded.reshape(-1, batch_size)

@@ -13,8 +13,7 @@ from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES, DeviceOptions
 from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.input.examples import Features
-from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.examples import Features, MemoryStream
 from albert_tf.interop.loading import Preset, load_weights, open_preset
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer

@@ -11,8 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.input.examples import Features
-from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.examples import Features, MemoryStream
 from albert_tf.optimization import OPTIMIZERS, create_optimizer, create_schedule
 from albert_tf.options import check_limits, option
 from albert_tf.text_models.inputs import check_number, check_whole_number

@@ -167,13 +167,14 @@ class BestCheckpoint:
         return self._checkpoints.listed() if exists(self._folder) else None
 
 
+@dataclasses.dataclass(eq=False)
 class PeriodicEvaluation:
     """Evaluates the model every few steps of training, and records the results.
 
     They are written to `evaluations.jsonl` (a JSON object per evaluation, with its `step`) and,
     for TensorBoard, to `eval/`.
 
-    Args:
+    Attributes:
         workers: the processes that train together; the chief writes.
         evaluate: returns the metrics of the current model.
         every_steps: steps between two evaluations.
@@ -185,25 +186,14 @@ class PeriodicEvaluation:
         recorded: called by the chief, with the step, after it has recorded the results.
     """
 
-    def __init__(
-        self,
-        workers: Workers,
-        evaluate: Callable[[], dict[str, float]],
-        every_steps: int,
-        folder: str,
-        best: BestCheckpoint | None = None,
-        early_stopping: int = 0,
-        options: TrainingOptions | None = None,
-        recorded: Callable[[int], None] = lambda step: None,
-    ):
-        self.every_steps = every_steps
-        self._workers = workers
-        self._evaluate = evaluate
-        self._folder = folder
-        self._best = best
-        self._early_stopping = early_stopping
-        self._options = options
-        self._recorded = recorded
+    workers: Workers
+    evaluate: Callable[[], dict[str, float]]
+    every_steps: int
+    folder: str
+    best: BestCheckpoint | None = None
+    early_stopping: int = 0
+    options: TrainingOptions | None = None
+    recorded: Callable[[int], None] = lambda step: None
 
     def is_due(self, step: int) -> bool:
         """Return whether the model is evaluated after `step`."""
@@ -211,63 +201,61 @@ class PeriodicEvaluation:
 
     def run(self, step: int) -> dict[str, float]:
         """Evaluate and record the results; drop those of later steps, before a restart."""
-        results = rounded(self._evaluate())
-        with self._workers.synchronized():
-            if self._workers.is_chief:
+        results = rounded(self.evaluate())
+        with self.workers.synchronized():
+            if self.workers.is_chief:
                 self._write(step, results)
         return results
 
     def _write(self, step: int, results: dict[str, float]) -> None:
         earlier = [row for row in self._rows() if row["step"] < step]
         rows = [*earlier, {"step": step, **results}]
-        with contextlib.closing(EventWriter(f"{self._folder}/eval", step)) as events:
-            if self._options is not None and not earlier:
-                events.add_command(step, self._options)
+        with contextlib.closing(EventWriter(f"{self.folder}/eval", step)) as events:
+            if self.options is not None and not earlier:
+                events.add_command(step, self.options)
             events.add_scalars(step, results)
         write_text(self._path, "".join(f"{to_json(finite(row))}\n" for row in rows))
-        self._recorded(step)
+        self.recorded(step)
 
     def resume(self, step: int) -> None:
         """Continue from a step with the best so far (see `BestCheckpoint.resume`)."""
-        with self._workers.synchronized():
-            if self._best is not None and self._workers.is_chief:
-                self._best.resume(step)
+        with self.workers.synchronized():
+            if self.best is not None and self.workers.is_chief:
+                self.best.resume(step)
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
         """Make up for the evaluation of a run that was stopped at `step`, after it was saved."""
         if checkpoint is None or not self.is_due(step):
             return
-        done = self._workers.from_chief(
-            lambda: [row for row in self._rows() if row["step"] == step]
-        )
-        if done and self._best is not None and self._best.metric not in done[0]:
+        done = self.workers.from_chief(lambda: [row for row in self._rows() if row["step"] == step])
+        if done and self.best is not None and self.best.metric not in done[0]:
             done = []  # evaluated on examples of another objective
         results = done[0] if done else self.run(step)
         is_best = self.is_best(results)
-        with self._workers.synchronized():
+        with self.workers.synchronized():
             if is_best:
                 self.keep_best(checkpoint, results, step)
-            elif self._best is not None and self._workers.is_chief:
-                self._best.remove_others()
+            elif self.best is not None and self.workers.is_chief:
+                self.best.remove_others()
 
     def is_best(self, results: dict[str, float]) -> bool:
         """Return whether a checkpoint with these results is the best so far."""
-        best = self._best
+        best = self.best
         if best is None:
             return False
-        return self._workers.from_chief(lambda: best.is_better(results[best.metric]))
+        return self.workers.from_chief(lambda: best.is_better(results[best.metric]))
 
     def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
         """Keep a complete checkpoint as the best; only the chief does so."""
-        if self._best is not None and self._workers.is_chief:
-            self._best.keep(checkpoint, results[self._best.metric], step, results)
+        if self.best is not None and self.workers.is_chief:
+            self.best.keep(checkpoint, results[self.best.metric], step, results)
 
     def stop_reason(self, step: int) -> str | None:
         """Return why training stops at `step`, by the results so far; None if it continues."""
-        if not self._early_stopping or self._best is None:
+        if not self.early_stopping or self.best is None:
             return None
-        metric = self._best.metric
-        rows = self._workers.from_chief(self._rows)
+        metric = self.best.metric
+        rows = self.workers.from_chief(self._rows)
         rows = [row for row in rows if row["step"] <= step]
         best: dict[str, float] | None = None
         since = 0
@@ -275,7 +263,7 @@ class PeriodicEvaluation:
             value = row.get(metric, math.nan)
             better = is_better(metric, value, best[metric] if best else None)
             best, since = (row, 0) if better else (best, since + 1)
-        if since < self._early_stopping:
+        if since < self.early_stopping:
             return None
         than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than none"
         tries = counted(since, "evaluation")
@@ -283,7 +271,7 @@ class PeriodicEvaluation:
 
     @property
     def _path(self) -> str:
-        return f"{self._folder}/{EVALUATIONS_FILE}"
+        return f"{self.folder}/{EVALUATIONS_FILE}"
 
     def _rows(self) -> list[Row]:
         return read_rows(self._path) if exists(self._path) else []

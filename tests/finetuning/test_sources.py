@@ -22,7 +22,7 @@ from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.folder import check_trained_folder
 from tests.support.finetuning import options_of, write_files
-from tests.training.test_vocabulary import manifest_of
+from tests.training.test_records import manifest_of
 
 
 @pytest.fixture

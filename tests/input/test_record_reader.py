@@ -1,15 +1,27 @@
-"""Records read without TensorFlow: damage, memory, and files that do not fit."""
+"""Records, where they are, and how they are read: damage, memory, files that do not fit."""
 
 import io
 import itertools
+import json
+import os
 import struct
 
 import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.input import record_index
 from albert_tf.input.features import Feature, limited, pretraining_features
-from albert_tf.input.record_index import RecordIndex, masked_crc
+from albert_tf.input.record_index import (
+    BLOCK,
+    RecordIndex,
+    find_indexes,
+    fingerprint,
+    index_file,
+    index_records,
+    masked_crc,
+    write_indexes,
+)
 from albert_tf.input.record_reader import (
     check_files,
     iter_examples,
@@ -126,3 +138,137 @@ def test_files_that_do_not_fit_are_named(tmp_path):
         check_files([str(damaged)], FEATURES)
     with pytest.raises(InputError, match=r"none.tfrecord: not a readable .*no such file"):
         check_files([str(tmp_path / "none.tfrecord")], FEATURES)
+
+
+@pytest.fixture
+def lengths():
+    return np.random.default_rng(1).integers(0, 300, 3 * BLOCK + 5).tolist()
+
+
+@pytest.fixture
+def records(tmp_path, lengths):
+    path = tmp_path / "x.tfrecord-00000-of-00001"
+    path.write_bytes(b"".join(frame(bytes(length)) for length in lengths))
+    return path
+
+
+@pytest.fixture
+def found(monkeypatch) -> list[str]:
+    """Return the files that are read for want of an index."""
+    found, index = [], record_index.index_records
+    monkeypatch.setattr(
+        record_index, "index_records", lambda path: found.append(path) or index(path)
+    )
+    return found
+
+
+def test_blocks_are_found_in_pieces_of_any_size(records, lengths, monkeypatch):
+    begins = np.cumsum([0, *(16 + length for length in lengths)])
+    expected = {
+        "bytes": records.stat().st_size,
+        "examples": len(lengths),
+        "offsets": begins[:-1:BLOCK].tolist(),
+    }
+    for chunk in (16, 100, 4096, 1 << 24):
+        monkeypatch.setattr(record_index, "_CHUNK_BYTES", chunk)
+        assert index_records(str(records)) == expected
+    index = RecordIndex.create([str(records)] * 2)
+    assert index.records.tolist() == [BLOCK, BLOCK, BLOCK, 5] * 2
+    assert index.file.tolist() == [0] * 4 + [1] * 4
+    assert (index.offset + index.bytes).tolist() == [*expected["offsets"][1:], begins[-1]] * 2
+    assert index.examples == 2 * len(lengths)
+
+
+@pytest.mark.parametrize("counts", list(itertools.product((0, 1, BLOCK + 1), repeat=3)))
+def test_records_are_named_among_files_of_any_length(tmp_path, counts):
+    paths = [str(tmp_path / str(number)) for number in range(len(counts))]
+    for path, count in zip(paths, counts, strict=True):
+        with open(path, "wb") as file:
+            file.write(frame(b"record") * count)
+    if not any(counts):
+        with pytest.raises(InputError, match=f"^{paths[0]}: contains no example"):
+            RecordIndex.create(paths)
+        return
+    index = RecordIndex.create(paths)
+    names = [
+        f"{path}: example {n}" for path, c in zip(paths, counts, strict=True) for n in range(c)
+    ]
+    assert list(map(index.name_of, range(index.examples))) == names
+
+
+def test_what_was_written_down_is_used_as_long_as_it_fits(records, found):
+    expected = find_indexes([str(records)])
+    write_indexes([str(records)], expected)
+    sidecar = index_file(str(records))
+    assert sidecar == str(records.with_name("x.index.json"))
+    found.clear()
+    assert find_indexes([str(records)]) == expected
+    assert not found
+    with open(sidecar) as file:
+        whole = json.load(file)
+    entry = whole["files"][records.name]
+    for damaged in (
+        "{",
+        "[]",
+        json.dumps(whole | {"files": [1]}),
+        json.dumps(whole | {"block": 32}),
+        json.dumps(whole | {"files": {records.name: entry | {"offsets": [0, 5, 3, 9]}}}),
+        json.dumps(whole | {"files": {records.name: entry | {"examples": 10**6}}}),
+    ):
+        with open(sidecar, "w") as file:
+            file.write(damaged)
+        assert find_indexes([str(records)]) == expected
+    assert len(found) == 6
+    write_indexes([str(records)], expected)
+    with open(records, "ab") as file:  # replaced by another file since
+        file.write(frame(b"one more"))
+    find_indexes([str(records)])
+    assert len(found) == 7
+
+
+def test_an_index_that_was_not_checked_is_not_believed(records, found, caplog):
+    path = str(records)
+    expected = find_indexes([path])
+    write_indexes([path], expected)
+    assert find_indexes([path], {}) == expected
+    assert not caplog.records
+    checked = {path: fingerprint(path, expected[0])}
+    found.clear()
+    assert find_indexes([path], checked) == expected
+    assert not found
+    # An index with other positions, another file of the same size, and a check of another file.
+    wrong = [{**expected[0], "offsets": [n + (n > 0) for n in expected[0]["offsets"]]}]
+    write_indexes([path], wrong)
+    assert find_indexes([path], checked) == expected
+    assert caplog.messages == [f"{path}: {index_file(path)} is wrong about it and is not used"]
+    write_indexes([path], expected)
+    assert find_indexes([path], {"other": checked[path]}) == expected
+    os.utime(path, ns=(0, 0))
+    assert find_indexes([path], checked) == expected
+    assert len(found) == 3
+
+
+def test_a_length_beyond_the_file_is_found_behind_an_index(records, lengths):
+    path = str(records)
+    write_indexes([path], find_indexes([path]))
+    begin = sum(16 + length for length in lengths[:70])
+    length = struct.pack("<Q", 2**60)
+    content = bytearray(records.read_bytes())
+    content[begin : begin + 12] = length + masked_crc(length)
+    records.write_bytes(content)
+    with pytest.raises(InputError, match=f"{path}: truncated, .*: example 70 goes beyond its end"):
+        find_indexes([path], {})
+
+
+@pytest.mark.parametrize("damage", ["truncated", "text", "a byte too many"])
+def test_other_files_are_refused(records, damage):
+    content = records.read_bytes()
+    records.write_bytes(
+        {
+            "truncated": content[:-1],
+            "text": b"Not a TFRecord file, but long enough for one.",
+            "a byte too many": content + b"\0",
+        }[damage]
+    )
+    with pytest.raises(InputError, match=f"{records}: truncated, or not a TFRecord file"):
+        index_records(str(records))

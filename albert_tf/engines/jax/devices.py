@@ -4,6 +4,7 @@ Processes join by `jax.distributed`, and lose each other by its errors.
 """
 
 import contextlib
+import dataclasses
 import os
 import re
 import signal
@@ -136,6 +137,7 @@ def _sum_over_processes(values: list[float]) -> list[float]:
     return gathered.sum(axis=0).tolist()
 
 
+@dataclasses.dataclass(eq=False)
 class JaxDevices(Devices):
     """The devices of a mesh.
 
@@ -145,17 +147,10 @@ class JaxDevices(Devices):
 
     framework = "JAX"
 
-    def __init__(
-        self,
-        mesh: Mesh,
-        workers: JaxWorkers | None = None,
-        attention: str = "auto",
-        shard_optimizer_state: bool = False,
-    ):
-        self.mesh = mesh
-        self.workers = workers or JaxWorkers()
-        self.attention = attention
-        self.shard_optimizer_state = shard_optimizer_state
+    mesh: Mesh
+    workers: JaxWorkers = dataclasses.field(default_factory=JaxWorkers)
+    attention: str = "auto"
+    shard_optimizer_state: bool = False
 
     @property
     def _first(self) -> jax.Device:

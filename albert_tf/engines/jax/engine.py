@@ -17,7 +17,6 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from albert_tf.engines.base import Engine
-from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.jax.devices import DATA, JaxDevices, create_devices
 from albert_tf.engines.jax.step import (
     REPLICATED,
@@ -139,10 +138,7 @@ class JaxEngine(Engine):
     training_step = TrainingStep
     evaluation_step = EvaluationStep
     prediction_step = PredictionStep
-
-    @classmethod
-    def create(cls, options: DeviceOptions) -> "JaxEngine":
-        return cls(create_devices(options))
+    create_devices = staticmethod(create_devices)
 
     def set_random_seed(self, seed: int) -> None:
         # Initializers take their seeds from here. `keras.utils.set_random_seed` does the same, and

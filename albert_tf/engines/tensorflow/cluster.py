@@ -9,7 +9,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from albert_tf.errors import InputError
 
@@ -49,22 +48,16 @@ def find_cluster(environment: Mapping[str, str]) -> Cluster:
         InputError: If there is none, or its description is invalid.
     """
     if "TF_CONFIG" in environment:
-        return from_tf_config(environment["TF_CONFIG"])
+        return _from_tf_config(environment["TF_CONFIG"])
     if "SLURM_PROCID" in environment:
-        return from_slurm(environment)
+        return _from_slurm(environment)
     raise InputError(
         "`strategy`=multi_worker: TF_CONFIG is not set; every worker needs it, such as "
         f"{_EXAMPLE}, each with its own index (or start them with SLURM's srun)"
     )
 
 
-def from_tf_config(text: str) -> Cluster:
-    """Return the cluster of a TF_CONFIG.
-
-    Raises:
-        InputError: If it is invalid.
-    """
-
+def _from_tf_config(text: str) -> Cluster:
     def refuse(reason: str):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
         raise InputError(f"TF_CONFIG={shown}: {reason}; a valid value is, for example, {_EXAMPLE}")
@@ -73,7 +66,12 @@ def from_tf_config(text: str) -> Cluster:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
         refuse(f"is not JSON ({error})")
-    cluster, task = _objects(config, "cluster", "task", refuse)
+    if not isinstance(config, dict):
+        refuse("must be a JSON object")
+    for name in ("cluster", "task"):
+        if not isinstance(config.get(name), dict) or not config[name]:
+            refuse(f"{name!r} must be an object in it")
+    cluster, task = config["cluster"], config["task"]
     if unknown := set(cluster) - set(_JOBS):
         refuse(f"cluster names {', '.join(sorted(unknown))}, must have worker and optionally chief")
     for job, addresses in cluster.items():
@@ -98,22 +96,10 @@ def from_tf_config(text: str) -> Cluster:
     return Cluster(tuple(addresses), addresses.index(cluster[job][index]))
 
 
-def _objects(config: Any, first: str, second: str, refuse) -> tuple[dict, dict]:
-    if not isinstance(config, dict):
-        refuse("must be a JSON object")
-    for name in (first, second):
-        if not isinstance(config.get(name), dict) or not config[name]:
-            refuse(f"{name!r} must be an object in it")
-    return config[first], config[second]
-
-
-def from_slurm(environment: Mapping[str, str]) -> Cluster:
+def _from_slurm(environment: Mapping[str, str]) -> Cluster:
     """Return the cluster of the tasks that one `srun` started, on one machine or several.
 
     Ports depend on the number of the job, so that two jobs on a machine do not collide.
-
-    Raises:
-        InputError: If a variable is missing, or task numbers do not follow the machines in order.
     """
 
     def number(name: str) -> int:

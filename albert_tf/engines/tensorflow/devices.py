@@ -33,10 +33,11 @@ from albert_tf.hardware.peaks import (
 from albert_tf.hardware.slices import GENERATIONS
 
 
+@dataclasses.dataclass(eq=False)
 class TensorFlowDevices(Devices):
     """The devices of a strategy.
 
-    Args:
+    Attributes:
         strategy: how a batch is spread over devices; TensorFlow's own by default.
         workers: the processes that train together; this one alone by default.
         jit_compile: whether XLA compiles each step; None: on GPUs only. TPUs always do.
@@ -47,21 +48,12 @@ class TensorFlowDevices(Devices):
 
     framework = "TensorFlow"
 
-    def __init__(
-        self,
-        strategy: tf.distribute.Strategy | None = None,
-        workers: Workers | None = None,
-        jit_compile: bool | None = None,
-        within_xla: bool = False,
-        jax_kernels: bool = False,
-        plain: bool = False,
-    ):
-        self.strategy = strategy or tf.distribute.get_strategy()
-        self.workers = workers or TensorFlowWorkers()
-        self._jit_compile = jit_compile
-        self.within_xla = within_xla
-        self.jax_kernels = jax_kernels
-        self.plain = plain
+    strategy: tf.distribute.Strategy = dataclasses.field(default_factory=tf.distribute.get_strategy)
+    workers: Workers = dataclasses.field(default_factory=TensorFlowWorkers)
+    jit_compile: bool | None = None
+    within_xla: bool = False
+    jax_kernels: bool = False
+    plain: bool = False
 
     @property
     def num_replicas(self) -> int:
@@ -82,7 +74,7 @@ class TensorFlowDevices(Devices):
         if self.within_xla or has_any("TPU"):  # everything is compiled there
             return False
         # On CPUs, bfloat16 takes twice as long with XLA: docs/performance.md.
-        return has_any("GPU") if self._jit_compile is None else self._jit_compile
+        return has_any("GPU") if self.jit_compile is None else self.jit_compile
 
     def scope(self) -> AbstractContextManager:
         return self.strategy.scope()
@@ -118,7 +110,7 @@ class TensorFlowDevices(Devices):
             return gpu_precision(
                 gpu.get("device_name", "this GPU"), gpu.get("compute_capability", (0, 0))
             )
-        return xla_cpu_precision() if self._jit_compile else cpu_precision()
+        return xla_cpu_precision() if self.jit_compile else cpu_precision()
 
     def memory_peak(self) -> int | None:
         gpus = tf.config.list_logical_devices("GPU")

@@ -11,12 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.engines.base import Engine
-from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.tensorflow.batches import BatchIterator, dataset, errors_in_one_line
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, create_devices
 from albert_tf.engines.tensorflow.step import TrainingStep, gather_in_order, through_xla
-from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.examples import MemoryStream
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import BatchStream, Shard
 from albert_tf.modeling.inputs import model_features
@@ -104,10 +103,7 @@ class TensorFlowEngine(Engine):
     training_step = TrainingStep
     evaluation_step = EvaluationStep
     prediction_step = PredictionStep
-
-    @classmethod
-    def create(cls, options: DeviceOptions) -> "TensorFlowEngine":
-        return cls(create_devices(options))
+    create_devices = staticmethod(create_devices)
 
     def set_random_seed(self, seed: int) -> None:
         keras.utils.set_random_seed(seed)

@@ -14,7 +14,7 @@ try:
 except ImportError:
     pytest.skip("JAX is not installed (the extra `jax`)", allow_module_level=True)
 
-from albert_tf.engines.jax import attention, tpu_attention
+from albert_tf.engines.jax import attention
 from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
@@ -87,12 +87,12 @@ SEED = np.array([7, 2**32 - 5], np.uint32)
 
 def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
     """Return the factors of the attention weights, `[batch, heads, seq, seq]`."""
-    below = tpu_attention.thresholds(jnp.asarray(seed), rate, heads)
+    below = attention.thresholds(jnp.asarray(seed), rate, heads)
     words = jax.lax.bitcast_convert_type(jnp.asarray(seed), jnp.int32)
 
     def of_head(each):
         head, threshold = each
-        drawn = tpu_attention.random_bytes((words[0], words[1]), head, length)
+        drawn = attention.random_bytes((words[0], words[1]), head, length)
         drawn = drawn.T
         return jnp.where(drawn < threshold.astype(jnp.int32), 0.0, 1 / (1 - rate))
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 from albert_tf.engines.tensorflow.batches import dataset
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.input.examples import MemoryStream
 from albert_tf.input.features import pretraining_features
-from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.streams import Shard

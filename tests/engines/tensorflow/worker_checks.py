@@ -17,7 +17,7 @@ from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.examples import MemoryStream
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective
 from albert_tf.optimization import create_optimizer

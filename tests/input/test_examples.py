@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from albert_tf.input.examples import Features
-from albert_tf.input.memory_batches import MemoryStream, TrainingOrder, length_buckets
+from albert_tf.input.examples import Features, MemoryStream, TrainingOrder, length_buckets
 from albert_tf.input.streams import Shard
 from tests.support.batches import PIPELINES, assert_same, assert_tensorflow_has
 

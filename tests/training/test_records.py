@@ -1,6 +1,7 @@
-"""An index of TFRecords is believed only after every length was checked, by TensorFlow's engine."""
+"""The files that pretraining reads: their lengths, what identifies them, their vocabulary."""
 
 import dataclasses
+import hashlib
 import json
 import struct
 
@@ -12,10 +13,8 @@ from albert_tf.input import record_index
 from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes
 from albert_tf.training import pretraining
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.records import CHECKED_FILE, Records
+from albert_tf.training.records import CHECKED_FILE, Records, check_vocabularies
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
-
-pytestmark = pytest.mark.integration
 
 RECORDS, HOSTILE = 200, 150
 
@@ -40,22 +39,17 @@ def options(tmp_path) -> PretrainingOptions:
     )
 
 
-def make_hostile(path: str) -> None:
-    """Let a record declare 2^60 bytes, with the checksum of that length."""
+def make_hostile(path: str) -> str:
+    """Let a record declare 2^60 bytes, with the checksum of that length; return the error."""
     with open(path, "r+b") as file:
         for _ in range(HOSTILE):
             file.seek(8 + int.from_bytes(file.read(8), "little"), 1)
         length = struct.pack("<Q", 2**60)
         file.write(length + masked_crc(length))
+    return f"{path}: truncated, or not a TFRecord file: example {HOSTILE} goes beyond its end"
 
 
-def error_of(options: PretrainingOptions) -> str:
-    return (
-        f"{options.input_file[0]}: truncated, or not a TFRecord file: example {HOSTILE} goes "
-        "beyond its end"
-    )
-
-
+@pytest.mark.integration
 def test_lengths_are_checked_before_a_run_and_not_when_it_resumes(options, tmp_path, monkeypatch):
     written = {}
     monkeypatch.setattr(pretraining, "restore", lambda *given: written.update(given[3]))
@@ -75,12 +69,13 @@ def test_lengths_are_checked_before_a_run_and_not_when_it_resumes(options, tmp_p
     path.write_text("[")
     Records.find(engine, options, "input_file", CONFIG)
     assert walked == list(options.input_file)
-    make_hostile(options.input_file[0])
+    message = make_hostile(options.input_file[0])
     with pytest.raises(InputError) as error:
         Records.find(engine, options, "input_file", CONFIG)
-    assert str(error.value) == error_of(options)
+    assert str(error.value) == message
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("change", ["content", "count", "manifest", "folder", "nothing"])
 def test_files_of_the_same_names_are_compared(options, tmp_path, change):
     seen, identities, path = [], [], tmp_path / "a.tfrecord"
@@ -108,3 +103,63 @@ def test_files_of_the_same_names_are_compared(options, tmp_path, change):
             options = dataclasses.replace(options, input_file=(str(path),))
     assert (seen[0] == seen[1]) == (change in ("folder", "nothing"))
     assert (identities[0] == identities[1]) == (change in ("manifest", "folder", "nothing"))
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+TEXT = "".join(f"{piece}\n" for piece in PIECES)
+OTHER = TEXT.replace("a\nb\n", "b\na\n")
+
+
+def manifest_of(text: str) -> dict:
+    settings = {"max_seq_length": 8, "max_predictions_per_seq": 2}
+    vocabulary = {"special_ids": [2, 3], "mask_id": 4, "replacement_ids": [[5, 7]]}
+    vocabulary["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    return {"settings": settings, "files": {}, "vocab_size": 7, "vocabulary": vocabulary}
+
+
+def records(**manifests: dict) -> Records:
+    return Records(None, {}, None, None, manifests)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "fits"),
+    [
+        (TEXT, None, True),
+        (OTHER, None, False),
+        (None, TEXT, True),
+        (None, OTHER, False),
+        (OTHER, TEXT, True),
+        (None, None, True),
+    ],
+    ids=["same", "other", "data", "other data", "extended", "unknown"],
+)
+@pytest.mark.parametrize("argument", ["output_dir", "init_checkpoint"])
+def test_a_model_and_examples(tmp_path, argument, model, data, fits):
+    if model:
+        (tmp_path / "vocab.txt").write_text(model)
+    if data:
+        content = {"x.manifest.json": manifest_of(data)}
+        (tmp_path / "training_data.json").write_text(json.dumps(content))
+    options = PretrainingOptions(**{"output_dir": "new", argument: str(tmp_path)})
+    old = records(old={**manifest_of(TEXT), "vocabulary": None}, older={})
+
+    def check(examples: Records) -> None:
+        check_vocabularies(options, argument == "output_dir", None, old, examples)
+
+    check(old)
+    if fits:
+        check(records(d=manifest_of(TEXT)))
+        return
+    with pytest.raises(InputError) as error:
+        check(records(d=manifest_of(TEXT)))
+    named = f"`{argument}`={tmp_path}: has another vocabulary than the examples (d)"
+    assert str(error.value) == named
+
+
+def test_files_of_two_vocabularies():
+    options = PretrainingOptions(output_dir="new")
+    one, other = records(a=manifest_of(TEXT), c={}), records(b=manifest_of(OTHER))
+    check_vocabularies(options, False, one, None)
+    for mixed in ((one, other), (records(**one.manifests, **other.manifests), None)):
+        with pytest.raises(InputError, match="made with different vocabularies: a, b"):
+            check_vocabularies(options, False, *mixed)
