@@ -10,7 +10,8 @@ import io
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from albert_tf import files
@@ -20,26 +21,35 @@ from albert_tf.terminal import ThroughputLine
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.templates import check_rows
-from data_prep.corpus_files import publish_files, select, sources_file, write_files
-from data_prep.extraction_options import ExtractionOptions
+from data_prep.extraction_options import (
+    ExtractionOptions,
+    Source,
+    distinct_names,
+    find_inputs,
+    parse_sources,
+    with_files,
+)
 from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
     OutputDocument,
     Paragraph,
     make_output_documents,
+    publish_files,
+    select,
+    sources_file,
     split_paragraphs,
+    write_files,
 )
-from data_prep.sources import (
-    TOOLS,
-    Source,
-    distinct_names,
-    find_inputs,
-    fingerprint,
-    parse_sources,
-    with_files,
-)
-from data_prep.work_folder import WorkFolder, hidden_folder, tool_versions
+from data_prep.work_folder import WorkFolder, fingerprint_of, hidden_folder, tool_versions
 from data_prep.workers import start_workers
+
+# Incremented whenever the same options and input give another corpus, or the files of unfinished
+# work change.
+_VERSION = 7
+# Packages that decide what is text and where a sentence ends.
+_TOOLS = (
+    "albert-tf", "sentencex", "langcodes", "mwparserfromhell", "pyarrow", "rensa", "py3langid",
+)  # fmt: skip
 
 
 class _Job(NamedTuple):
@@ -111,9 +121,16 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     reader_options = ReaderOptions(**{name: values[name] for name in names})
     job = _Job(options, reader_options, sources, formats)
     input_bytes = sum(identity[0] for identity in inputs.values())
-    identity = fingerprint(options, inputs, own_templates)
+    versions = tool_versions(_TOOLS)
+    fingerprint = fingerprint_of(
+        dataclasses.asdict(options),
+        version=_VERSION,
+        inputs=inputs,
+        templates=own_templates,
+        tools=versions,
+    )
     with (
-        WorkFolder.resume(outputs[0], options.work_dir, identity) as work,
+        WorkFolder.resume(outputs[0], options.work_dir, fingerprint) as work,
         work.kept_after_error(),
     ):
         units, start = _extract_units(job, work, input_bytes, start)
@@ -143,7 +160,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
             **counts.as_dict(),
             "left_out_by_max_megabytes": left_out_bytes,
             "seconds": round(time.monotonic() - start, 3),
-            "versions": tool_versions(TOOLS),
+            "versions": versions,
         }
         files.write_text(summary_path, files.to_json(summary, indent=2, ensure_ascii=False) + "\n")
         work.remove()
@@ -202,7 +219,7 @@ def _extract_units(
 
 def _write(
     job: _Job, work: WorkFolder, units: int, outputs: list[str], counts: Counts
-) -> tuple[dict[str, dict[str, int]], int]:
+) -> tuple[dict[str, Counter[str]], int]:
     """Write the documents of all units, but for those to leave out, in their order.
 
     Args:
@@ -215,18 +232,20 @@ def _write(
     Returns:
         What was written, see `write_files`, and the size of what `max_megabytes` leaves out.
     """
-    options, selection = job.options, None
+    options = job.options
+    kept: Iterable[bool] = itertools.repeat(True)
+    near_duplicates = left_out_bytes = 0
     if options.near_duplicates or options.max_megabytes:
-        selection = select(_documents(job, work, units, Counts()), options, work.path)
+        found = _documents(job, work, units, Counts())
+        kept, near_duplicates, left_out_bytes = select(found, options, work.path)
         job = job._replace(options=dataclasses.replace(options, near_duplicates=0))
-    kept = selection.kept if selection else itertools.repeat(True)
     documents = itertools.compress(_documents(job, work, units, counts), kept)
     written = write_files(documents, work, outputs)
     if bad_files := job.reader_options.bad_files:
         counts.left_out["files that cannot be read"] = len(bad_files)
-    if options.near_duplicates and selection:
-        counts.left_out["near duplicates"] = selection.near_duplicates
-    return written, selection.left_out_bytes if selection else 0
+    if options.near_duplicates:
+        counts.left_out["near duplicates"] = near_duplicates
+    return written, left_out_bytes
 
 
 def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Iterator[OutputDocument]:

@@ -1,19 +1,26 @@
-"""Documents as they are written to a corpus: in sentences, split if long, held out, repeated."""
+"""Documents as they are written to a corpus: in sentences, split, held out, sampled."""
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
 from data_prep.corpora.base import Counts, Document
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.sentences import split_sentences
 from data_prep.text_units import stripped
+from data_prep.work_folder import WorkFolder, move
 
 # A longer sentence is binary data or a table, and later stages could not use it.
 MAX_SENTENCE_CHARACTERS = 1_000_000
-KEY_BYTES = 12  # of a hash, by which no two of a billion paragraphs are taken for the same
+_KEY_BYTES = 12  # of a hash, by which no two of a billion paragraphs are taken for the same
 _IDEOGRAPHS = re.compile(f"[{IDEOGRAPHS}]{{2,}}")
 
 
@@ -77,7 +84,7 @@ def split_paragraphs(
         key = ""
         if options.unique_paragraphs:
             joined = "\n".join(sentences).encode("utf-8", "replace")
-            key = hashlib.blake2b(joined, digest_size=KEY_BYTES).hexdigest()
+            key = hashlib.blake2b(joined, digest_size=_KEY_BYTES).hexdigest()
         yield Paragraph(key, len(text), list(filter(stripped, sentences)))
 
 
@@ -176,3 +183,107 @@ def document_hash(key: str, purpose: str, seed: int) -> float:
         f"{seed}\t{purpose}\t{key}".encode("utf-8", "replace"), digest_size=8
     ).digest()
     return int.from_bytes(digest, "big") / 2**64
+
+
+def sources_file(path: str) -> str:
+    """`corpus.txt` -> `corpus.sources.tsv`, `corpus.de` -> `corpus.de.sources.tsv`."""
+    return path.removesuffix(".txt") + ".sources.tsv"
+
+
+def write_files(
+    documents: Iterable[OutputDocument], work: WorkFolder, paths: Sequence[str]
+) -> dict[str, Counter[str]]:
+    """Write all copies of documents, and the tables of them, in a work folder.
+
+    Args:
+        documents: the documents.
+        work: the folder.
+        paths: final names of the text files.
+
+    Returns:
+        Numbers of documents, sentences, words and bytes, by final name.
+    """
+    written = {path: Counter(documents=0, sentences=0, words=0, bytes=0) for path in paths}
+    with contextlib.ExitStack() as stack:
+        texts, tables = (
+            [stack.enter_context(open(work.file(f"{n}.{end}"), "wb")) for n in range(len(paths))]
+            for end in ("txt", "tsv")
+        )
+        for document in documents:
+            statistics = written[paths[document.held_out]]
+            text, table = texts[document.held_out], tables[document.held_out]
+            row = f"{document.source}\t{document.name}\n".encode("utf-8", "replace")
+            for _ in range(document.copies):
+                text.write(b"\n" * bool(statistics["documents"]) + document.text)
+                table.write(row)
+                statistics["documents"] += 1
+                statistics["sentences"] += document.sentences
+                statistics["words"] += document.words
+                statistics["bytes"] += len(document.text) + 1
+    return written
+
+
+def publish_files(work: WorkFolder, paths: Sequence[str]) -> None:
+    """Move what `write_files` has written to its final names."""
+    for number, path in enumerate(paths):
+        move(work.file(f"{number}.txt"), path)
+        move(work.file(f"{number}.tsv"), sources_file(path))
+
+
+def select(
+    documents: Iterable[OutputDocument], options: ExtractionOptions, folder: str
+) -> tuple[np.ndarray, int, int]:
+    """Leave out near duplicates, and what exceeds a size; memory has a few numbers per document.
+
+    Args:
+        documents: all documents, with their signatures if near duplicates are left out.
+        options: the options of the run.
+        folder: folder for temporary files.
+
+    Returns:
+        Whether each document is written, bool `[documents]`; the number of those that are similar
+        to an earlier one; the size in bytes of the others that are left out.
+    """
+    hashes, sizes = array("d"), array("q")
+    with tempfile.TemporaryFile(dir=folder) as signatures:
+        for document in documents:
+            hashes.append(document_hash(document.key, "kept", options.random_seed))
+            sizes.append((len(document.text) + 1) * document.copies)
+            signatures.write(bytes.fromhex(document.signature))
+        signatures.flush()
+        kept = np.ones(len(sizes), np.bool_)
+        if options.near_duplicates and len(sizes):
+            from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates  # loads numba
+
+            rows = np.memmap(signatures, "<u2", "r", shape=(len(sizes), PERMUTATIONS))
+            kept = ~find_near_duplicates(rows.view(np.ndarray), options.near_duplicates, folder)
+    unique = np.flatnonzero(kept)
+    left_out_bytes = 0
+    if options.max_megabytes:
+        size_of = np.array(sizes)[unique]
+        fits = _sample(np.array(hashes)[unique], size_of, int(options.max_megabytes * 1e6))
+        kept[unique] = fits
+        left_out_bytes = int(size_of[~fits].sum())
+    return kept, len(kept) - len(unique), left_out_bytes
+
+
+def _sample(hashes: np.ndarray, sizes: np.ndarray, limit: int) -> np.ndarray:
+    """Return which documents, those with the smallest hashes, fit into a size: bool `[documents]`.
+
+    Every document has the same chance wherever it occurs in the corpus. The sample ends with the
+    first document that does not fit; a large one is left out alone, so that little room remains.
+
+    Args:
+        hashes: float64 `[documents]`.
+        sizes: int64 `[documents]`, in bytes.
+        limit: the size of the sample.
+    """
+    kept = np.zeros(len(sizes), np.bool_)
+    free = limit
+    for number in np.argsort(hashes, kind="stable").tolist():
+        if sizes[number] <= free:
+            kept[number] = True
+            free -= int(sizes[number])
+        elif sizes[number] <= limit / 50:
+            break
+    return kept

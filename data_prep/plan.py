@@ -43,6 +43,11 @@ class Plan:
         """Number of buckets of all output files."""
         return self.buckets_per_file * len(self.options.output_files)
 
+    def buckets_of(self, shard: int) -> range:
+        """Return the numbers of the buckets of an output file."""
+        first = shard * self.buckets_per_file
+        return range(first, first + self.buckets_per_file)
+
     @property
     def text_bytes(self) -> int:
         """Size of the input."""

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from albert_tf.errors import InputError, StorageUnavailable
-from data_prep import extraction, local_runner
+from data_prep import extraction, pretraining_data
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.train_vocabulary import VocabularyOptions, train_vocabulary
@@ -132,7 +132,7 @@ def test_records_that_are_done_when_an_error_is_found_are_kept(
     options, monkeypatch, small_pieces, tmp_path
 ):
     options = dataclasses.replace(options, num_processes=1)
-    make_run, made = local_runner._make_run, []
+    make_run, made = pretraining_data._make_run, []
 
     def fail(number):
         if len(made) == 3:
@@ -141,11 +141,13 @@ def test_records_that_are_done_when_an_error_is_found_are_kept(
         return make_run(number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "_make_run", fail)
+        patch.setattr(pretraining_data, "_make_run", fail)
         with pytest.raises(InputError, match="lost .*; finished work is kept"):
             create_pretraining_data(options)
     made_again = []
-    monkeypatch.setattr(local_runner, "_make_run", lambda n: made_again.append(n) or make_run(n))
+    monkeypatch.setattr(
+        pretraining_data, "_make_run", lambda n: made_again.append(n) or make_run(n)
+    )
     create_pretraining_data(options)
     assert len(made_again) > 3
     assert not set(made) & set(made_again)

@@ -14,7 +14,7 @@ import dask
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import dask_workers, local_runner
+from data_prep import dask_workers, pretraining_data
 from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
@@ -234,7 +234,7 @@ def test_workers_that_are_lost_again_and_again():
 
 def test_a_folder_that_a_worker_cannot_see(tmp_path):
     with pytest.raises(InputError, match="`work_dir`: .*/none does not exist on .*; name a folder"):
-        local_runner._prepare_worker(None, WorkFolder(str(tmp_path / "none")))
+        pretraining_data._prepare_worker(None, WorkFolder(str(tmp_path / "none")))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_help_needs_no_heavy_imports(command):
 
 
 def test_no_module_loads_tensorflow():
-    names = ("pretraining_data", "local_runner", "train_vocabulary", "corpora", "extraction")
+    names = ("pretraining_data", "train_vocabulary", "corpora", "extraction")
     modules = [f"data_prep.{name}" for name in (*names, "inspect.show")]
     modules += [f"albert_tf.{name}" for name in ("tokenizers", "input.masking")]
     modules.append("albert_tf.interop.huggingface_tokenizer")

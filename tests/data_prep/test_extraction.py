@@ -10,11 +10,11 @@ from collections import Counter
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import corpus_files, extract_corpus, extraction, output_documents, parallel
+from data_prep import extract_corpus, extraction, output_documents, parallel
 from data_prep.corpora import text
-from data_prep.corpus_files import sources_file
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.output_documents import sources_file
 from data_prep.work_folder import move
 from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.support.texts import Killed, corpus_options
@@ -202,7 +202,7 @@ def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):
         move(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_files, "move", once)
+        patch.setattr(output_documents, "move", once)
         with pytest.raises(Killed):
             extract_corpus.run(options)
     with monkeypatch.context() as patch:

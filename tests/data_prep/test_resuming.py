@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import local_runner, pretraining_data
+from data_prep import pretraining_data
 from tests.support.texts import create
 
 pytestmark = pytest.mark.integration
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "_make_shard", lambda *arguments: create(options))
+        patch.setattr(pretraining_data, "_make_shard", lambda *arguments: create(options))
         with pytest.raises(InputError, match="`output_file`: another process is already writing"):
             create(options)
 
@@ -37,7 +37,7 @@ def test_other_options_or_input_start_from_scratch(options, tmp_path, monkeypatc
     shutil.copy(options.input_file[0], text)
     options = dataclasses.replace(options, input_file=(str(text),))
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "_make_shard", lambda *arguments: 1 / 0)
+        patch.setattr(pretraining_data, "_make_shard", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
         with pytest.raises(ZeroDivisionError):
@@ -55,7 +55,7 @@ def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
     manifest, _ = create(options)
     file = pathlib.Path(options.output_file[0])
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining_data, "make_files", lambda *arguments: 1 / 0)
+        patch.setattr(pretraining_data, "_make_files", lambda *arguments: 1 / 0)
         assert create(options)[0] == json.loads(json.dumps(manifest))
         content = file.read_bytes()
         file.write_bytes(content[:-1] + b"?")
@@ -76,7 +76,7 @@ def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monke
 
     other = dataclasses.replace(options, ngram=2)
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "write_records", fail)
+        patch.setattr(pretraining_data, "write_records", fail)
         with pytest.raises(OSError, match="No space"):
             create(other)
     left = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep import extraction, local_runner, pretraining_data, runs
+from data_prep import extraction, pretraining_data, runs
 from data_prep.extraction import extract
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.work_folder import WorkFolder
@@ -45,8 +45,8 @@ def apply(folder: pathlib.Path, changes: list[tuple[float, Damage]]) -> None:
 @pytest.mark.parametrize(
     ("module", "killed_in"),
     [
-        pytest.param(local_runner, "_make_part", marks=pytest.mark.slow),
-        (local_runner, "_make_shard"),
+        pytest.param(pretraining_data, "_make_part", marks=pytest.mark.slow),
+        (pretraining_data, "_make_shard"),
         (pretraining_data, "write_manifest"),
     ],
 )
