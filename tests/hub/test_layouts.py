@@ -15,8 +15,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.hub.names import pinned_name, source_of
 from albert_tf.interop import huggingface
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.saved_model import find_preset
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.command_line import command_line
@@ -25,6 +23,7 @@ from albert_tf.weights import Tensor, Weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
 from tests.interop.test_chinese_models import ALBERT_ZH, albert_zh_variables
+from tests.interop.test_convert import run
 from tests.support import layouts, tiny
 from tests.support.hub import COMMIT
 from tests.support.models import letters, random_model
@@ -156,10 +155,7 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
     config, values = write_repository(hub.folder)
     check_loads("albert/albert-base-v2", config, values)
     assert albert_tf.Tokenizer.load("albert/albert-base-v2").do_lower_case is False
-    output = tmp_path / "converted"
-    convert(
-        ConvertOptions(input="albert/albert-base-v2", output=str(output), to_format="huggingface")
-    )
+    output = run("albert/albert-base-v2", tmp_path / "converted")
     card = (output / "README.md").read_text()
     assert f"weights are https://huggingface.co/albert/albert-base-v2, commit {COMMIT}." in card
     snapshot = next((tmp_path / "cache").glob("**/snapshots/*"))

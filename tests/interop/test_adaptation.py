@@ -11,8 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.tokenizers import Tokenizer, extension
-from tests.interop.test_convert import run as convert
-from tests.interop.test_convert import values_at
+from tests.interop.test_convert import run, values_at
 from tests.support import references
 from tests.support.models import CONFIGS, features, letters, random_model
 from tests.support.vocabularies import trained_sentencepiece
@@ -41,10 +40,6 @@ def write_model(folder, vocabulary: str):
     (folder / "albert_config.json").write_text(model.config.to_json())
     write_keras_weights(str(folder / "model.weights.h5"), model)
     return folder / "model.weights.h5"
-
-
-def run(source, target, to="huggingface", **flags):
-    return convert(source, target, to, **flags)
 
 
 def written_list(folder, pieces) -> str:

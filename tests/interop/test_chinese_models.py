@@ -9,11 +9,9 @@ from safetensors.numpy import save_file
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.adjacent_files import find_adjacent_files
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
-from tests.interop.test_convert import of_transformers
+from tests.interop.test_convert import of_transformers, run
 from tests.support import layouts
 from tests.support.models import features, letters
 from tests.support.oracle import Oracle
@@ -128,17 +126,12 @@ def test_albert_zh_computes_the_same(albert_zh, tmp_path):
     ]
     assert_computes(model, inputs, expected)
     # The archive has all that a conversion needs; its result is an ordinary model.
-    convert(ConvertOptions(input=str(folder), output=str(tmp_path / "hf"), to_format="huggingface"))
-    converted = open_weights(str(tmp_path / "hf"))
+    assert find_adjacent_files(str(folder)).vocabulary == str(folder / "vocab_chinese.txt")
+    converted = open_weights(str(run(folder, tmp_path / "hf")))
     assert (converted.config, len(converted.skipped), converted.notes) == (config, 2, ())
     twin = AlbertForPreTraining(config)
     load_weights(twin, str(tmp_path / "hf"))
     assert_computes(twin, inputs, expected)
-
-
-def test_vocabularies_of_chinese_models_are_found(albert_zh):
-    folder, _ = albert_zh
-    assert find_adjacent_files(str(folder)).vocabulary == str(folder / "vocab_chinese.txt")
 
 
 def test_other_networks_are_refused(albert_zh, tmp_path):

@@ -9,8 +9,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from albert_tf.errors import InputError
-from albert_tf.interop.convert import convert
-from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
@@ -23,7 +21,7 @@ from albert_tf.modeling.question_answering import (
     AlbertForConditionalQuestionAnswering,
     AlbertForQuestionAnswering,
 )
-from tests.interop.test_convert import keras_file
+from tests.interop.test_convert import keras_file, run
 from tests.support.layouts import split_weights
 from tests.support.models import CONFIGS, random_model
 
@@ -42,8 +40,7 @@ def pretrained(tmp_path_factory):
     model = random_model("pretraining", CONFIG)
     paths = {"keras": keras_file(folder / "keras", model)}
     for to in ("albert_tf", "google", "huggingface"):
-        paths[to] = folder / to
-        convert(ConvertOptions(input=str(paths["keras"]), output=str(paths[to]), to_format=to))
+        paths[to] = run(paths["keras"], folder / to, to)
     return paths, {weight.path: weight.numpy() for weight in model.weights}
 
 
