@@ -59,11 +59,18 @@ def distributions(*shape):
     return values / values.sum(axis=-1, keepdims=True)
 
 
+CHOICE_MASK = np.ones((EXAMPLES, LABELS), "float32")
+CHOICE_MASK[::2, -1] = 0
+
+
+def among_choices(logits, batch):
+    return negative_log_likelihood(np.where(batch["choice_mask"], logits, -np.inf), batch)
+
+
 def with_fewer_choices():
-    mask = np.ones((EXAMPLES, LABELS), "float32")
-    mask[::2, -1] = 0
-    teacher = distributions(EXAMPLES, LABELS) * mask
-    return {"choice_mask": mask, "teacher_probabilities": teacher / teacher.sum(-1, keepdims=True)}
+    teacher = distributions(EXAMPLES, LABELS) * CHOICE_MASK
+    teacher /= teacher.sum(-1, keepdims=True)
+    return {"choice_mask": CHOICE_MASK, "teacher_probabilities": teacher}
 
 
 TAUGHT = {"teacher_weight": 0.3, "temperature": 2.5}
@@ -104,6 +111,12 @@ CASES = {
         {"label_ids": SOME_LABELS, "teacher_probabilities": distributions(EXAMPLES, LABELS)},
         LABELS,
         taught,
+    ),
+    "choices": (
+        MultipleChoiceObjective(),
+        {"label_ids": np.arange(EXAMPLES, dtype="int32") % 2, "choice_mask": CHOICE_MASK},
+        LABELS,
+        among_choices,
     ),
     "taught_choices": (
         MultipleChoiceObjective(**TAUGHT),
