@@ -165,12 +165,6 @@ def test_mrpc_as_it_was_published(tmp_path):
     assert len(rows("train")) == 1
 
 
-def test_the_task_s_own_folder_will_do(tmp_path):
-    write_task(tmp_path, "SST-2")
-    own = examples_of("SST-2", tmp_path / "SST-2", "train")
-    assert own == examples_of("SST-2", tmp_path, "train")
-
-
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(InputError) as error:
         GLUE["MRPC"].located(str(tmp_path), SPLITS)

@@ -62,19 +62,6 @@ def test_what_a_file_says_of_itself(read, questions, version, labeled, version_2
     assert (file.labeled, file.version_2) == (labeled, version_2)
 
 
-def test_an_answer_counts_where_it_is():
-    def placed(*answers):
-        return SquadQuestion(
-            "1", "Who?", CONTEXT, tuple(Answer(*a) for a in answers)
-        ).placed_answer()
-
-    assert placed(("cat", 4)) == Answer("cat", 4)
-    assert placed(("cat", 5), ("sat", 8)) == Answer("sat", 8)
-    for start in (3, 8, 400):
-        assert placed(("cat", start)) is None
-    assert placed() is None
-
-
 def changed(path, value=None):
     """Return a file with one thing changed, or gone."""
     whole = copy.deepcopy(content(qa("1"), qa("2")))
@@ -104,7 +91,7 @@ SECOND = (*PARAGRAPH, "qas", 1)
         (changed((*SECOND, "answers")), r"qas\[1\]: lacks 'answers', which other"),
         (
             changed((*SECOND, "answers", 0, "answer_start"), 4.5),
-            r"qas\[1\]: answer_start=4.5: must be a whole number",
+            r"answer_start=4.5: must be a",
         ),
         (
             changed((*SECOND, "answers"), {"text": ["cat"], "answer_start": [4, 5]}),
@@ -112,10 +99,7 @@ SECOND = (*PARAGRAPH, "qas", 1)
         ),
         (changed((*SECOND, "id"), 1), r"qas\[1\]: the id '1' is already used at"),
         ('{"id": 1}\n{"id": 2}', r"set\.json:1: lacks 'paragraphs'"),
-        (
-            json.dumps({**qa(), "context": CONTEXT}) + "\n{\n",
-            r"set\.json:2: not JSON",
-        ),
+        (json.dumps({**qa(), "context": CONTEXT}) + "\n{\n", r"set\.json:2: not JSON"),
         (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
     ],
 )
@@ -187,11 +171,6 @@ def test_placeholders_are_no_answers(read, answers):
     assert file.version_2
 
 
-def test_a_file_that_is_not_there():
-    with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
-        read_squad("nowhere.json")
-
-
 def test_real_questions(shared):
     file = read_squad(str(shared("data/squad/squad-v1.1-subset-1190q.json")))
     assert len(file.questions) == 1190
@@ -208,23 +187,14 @@ def test_cmrc_in_both_formats(tmp_path):
     (question,) = file.questions
     assert (question.id, question.answers) == ("TRAIN_0_QUERY_0", (Answer("1937年", start),))
     assert (file.labeled, file.version_2) == (True, False)
-    own = {
-        "context_id": "TRAIN_0",
-        "context_text": CMRC_CONTEXT,
-        "title": "桥",
-        "qas": [
-            {
-                "query_id": "TRAIN_0_QUERY_0",
-                "query_text": question.text,
-                "answers": ["1937年", 1453.0],
-            }
-        ],
-    }
+    entry = {"query_id": "TRAIN_0_QUERY_0", "query_text": question.text}
+    entry["answers"] = ["1937年", 1453.0]
+    own = {"context_id": "TRAIN_0", "context_text": CMRC_CONTEXT, "title": "桥", "qas": [entry]}
     write_json(path, [own])
     (same,) = read_squad(str(path)).questions
     assert same == question._replace(answers=(Answer("1937年", -1), Answer("1453.0", -1)))
     assert same.placed_answer() == question.placed_answer() == Answer("1937年", start)
-    del own["qas"][0]["query_id"]
+    del entry["query_id"]
     write_json(path, [own])
     with pytest.raises(InputError, match=r"train\.json: \[0\]\.qas\[0\]: lacks 'query_id'"):
         read_squad(str(path))

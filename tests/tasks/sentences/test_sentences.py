@@ -22,7 +22,7 @@ from albert_tf.tasks.sentences.model import (
 from albert_tf.tasks.sentences.options import SentenceOptions, read_settings_in
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
 from albert_tf.tasks.sentences.retrieval import scores_of, search
-from albert_tf.tasks.sentences.task import SentenceTask, featurize, numbered, unit_length
+from albert_tf.tasks.sentences.task import SentenceTask, unit_length
 from albert_tf.tasks.sentences.text_model import SentenceEncoder
 from tests.support.models import write_trained
 
@@ -204,18 +204,13 @@ def test_sts_b_is_read_as_published(tmp_path):
     [
         (
             {**FILE, "micro_batch_size": 8},
-            "`micro_batch_size`=8: must be 0, since pairs are compared with all others of their "
-            "batch",
+            "`micro_batch_size`=8: must be 0, since pairs are",
         ),
         (
             {**FILE, "train_batch_size": 1},
-            "`train_batch_size`=1: must be at least 2, since pairs are compared with the others of "
-            "their batch",
+            "`train_batch_size`=1: must be at least 2, since",
         ),
-        (
-            {"task_name": "sts-b", **FILE},
-            "`train_file`: needs `task_name`=table; sts-b reads `data_dir`",
-        ),
+        ({"task_name": "sts-b", **FILE}, "`train_file`: needs `task_name`=table; sts-b reads"),
         ({"data_dir": "glue"}, "`data_dir`=glue: needs `task_name`=sts-b"),
         (
             {**FILE, "score_column": "s", "negative_column": "n"},
@@ -224,9 +219,8 @@ def test_sts_b_is_read_as_published(tmp_path):
     ],
 )
 def test_what_excludes_each_other_is_named(given, message):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f"^{message}"):
         SentenceOptions(**OPTIONS, **given).check()
-    assert str(error.value) == message
     # Scores are fitted one by one.
     SentenceOptions(**OPTIONS, **FILE, score_column="s", micro_batch_size=8).check()
 
@@ -263,12 +257,3 @@ def test_conversion_keeps_how_vectors_are_made(tmp_path):
     pooling.write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(InputError, match="pools by pooling_mode_max_tokens; must be mean or cls"):
         read_settings_in(str(huggingface))
-
-
-def test_texts_are_numbered_once():
-    pairs = [TextPair("", "a", "b", "c"), TextPair("", "b", "a", "d")]
-    assert numbered(pairs, with_negatives=False)[0] == ["a", "b"]
-    texts, numbers = numbered(pairs, with_negatives=True)
-    assert texts == ["a", "b", "c", "d"]
-    assert numbers.tolist() == [[0, 1, 2], [1, 0, 3]]
-    assert len(featurize(texts, Words(), 8)) == 4
