@@ -1,10 +1,10 @@
 """Normalizes text as code points inside a TensorFlow graph.
 
 Every character keeps the span of the raw text that it comes from, as in
-`albert_tf.tokenizers.alignment`. The characters must become those of
-`albert_tf.tokenizers.normalization`, regardless of the Unicode version and locale of TensorFlow, so
-a graph contains Python's handling of them as tables. A table maps code points to numbers, those
-that it lacks to 0; replacements map them to the code points that take their place.
+`albert_tf.tokenizers.normalization`. They must become the same characters as there, regardless of
+the Unicode version and locale of TensorFlow, so a graph contains Python's handling of them as
+tables. A table maps code points to numbers, those that it lacks to 0; replacements map them to the
+code points that take their place.
 """
 
 import functools
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizers import alignment
+from albert_tf.tokenizers import normalization
 
 _CASED, _CASE_IGNORABLE = 1, 2
 SPACE, ALONE = 1, 2  # kinds of characters
@@ -216,14 +216,14 @@ class Whitespace:
 
 
 class Composed:
-    """Composes characters (NFC), with the spans of `albert_tf.tokenizers.alignment.nfc`.
+    """Composes characters (NFC), with the spans of `albert_tf.tokenizers.normalization.composed`.
 
     `normalize` is `tensorflow_text.normalize_utf8`.
     """
 
     def __init__(self, normalize: Callable[[tf.Tensor, str], tf.Tensor]):
         self._normalize = normalize
-        self._is_mark = GraphTable(among(alignment.composing_marks()))
+        self._is_mark = GraphTable(among(normalization.composing_marks()))
         self._is_space = GraphTable(white_space())
 
     def __call__(self, text: Characters) -> Characters:
@@ -354,7 +354,7 @@ class Visible:
         """
         shown = self._is_space(text.codes) == 0
         begins = tf.where(shown & (self._is_dropped(text.codes) == 0))[:, 0]
-        # As in `alignment.visible`, a control character with an accent is kept.
+        # As in `normalization.visible`, a control character with an accent is kept.
         bare = (self._is_control(text.codes) > 0) & (text.ends - text.starts == 1)
         stops = tf.where(shown & ~bare)[:, 0]
         count = tf.size(text.codes, tf.int64)

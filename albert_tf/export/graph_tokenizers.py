@@ -17,9 +17,9 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.export import graph_characters
 from albert_tf.export.graph_characters import Characters
-from albert_tf.tokenizers import alignment, wordpiece
+from albert_tf.tokenizers import wordpiece
 from albert_tf.tokenizers.base import Tokenizer
-from albert_tf.tokenizers.normalization import Normalization, without_accents
+from albert_tf.tokenizers.normalization import Normalization, compatible, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 from albert_tf.tokenizers.words import WORD_START
@@ -250,7 +250,7 @@ def _composing(normalization: Normalization) -> list[Callable[[Characters], Char
     compose = graph_characters.Composed(tensorflow_text().normalize_utf8)
     if normalization.unicode_form == "NFC":
         return [compose]
-    replaced = graph_characters.replacements_of(alignment.compatible)
+    replaced = graph_characters.replacements_of(compatible)
     return [graph_characters.Normalizer(replaced, accents=False), compose]
 
 

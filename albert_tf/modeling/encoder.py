@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.attention import ATTENTION, DEFAULT
 from albert_tf.modeling.kernels import PLAIN, Execution
 from albert_tf.modeling.layers import (
+    TransformerBlock,
     dense,
     dropout,
     fold_in,
@@ -21,7 +22,6 @@ from albert_tf.modeling.layers import (
     layer_norm,
 )
 from albert_tf.modeling.model import AlbertModel
-from albert_tf.modeling.transformer_block import TransformerBlock
 
 _DROPOUTS_PER_BLOCK = 3
 
@@ -143,7 +143,7 @@ class AlbertEncoder(AlbertModel):
         Args:
             features: dictionary of integers `[batch, seq]`: `input_ids`; `input_mask` (1 for
                 tokens, 0 for padding; all ones if absent) and `segment_ids` (zeros if absent).
-                `albert_tf.modeling.inputs.ALIASES` has other names for them, such as
+                `albert_tf.modeling.model.ALIASES` has other names for them, such as
                 `attention_mask`.
             training: whether dropout is applied.
             output_attentions: whether to return the attention weights of every layer, which are

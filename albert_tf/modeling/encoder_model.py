@@ -9,11 +9,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.attention import DEFAULT
 from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.inputs import ENCODER_FEATURES, renamed
 from albert_tf.modeling.kernels import PLAIN, Execution, Kernels
 from albert_tf.modeling.layers import SITES, LinearHead, dropout, forward_seed
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.model import AlbertModel
+from albert_tf.modeling.model import ENCODER_FEATURES, AlbertModel, renamed
 
 # Outputs of the encoder, which `predict` leaves out: for 10,000 texts of 512 tokens, all layers of
 # base take 200 GB.

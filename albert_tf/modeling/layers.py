@@ -1,12 +1,16 @@
-"""Parts of the layers: activations, initializers, dropout, selection of positions, linear heads."""
+"""The layers of the models, and their parts: activations, initializers, dropout, selection.
+
+A transformer layer is as in arXiv 1706.03762, section 3, with post-layer-normalization as in BERT.
+"""
 
 from collections.abc import Callable
 
 import keras
 from keras import ops
 
-from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
+from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
+from albert_tf.modeling.attention import DEFAULT, attention_weights, find_attention
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, WeightDropout
 
 # Activations that no engine fuses, by the value of `hidden_act`; "gelu" is in `Kernels`.
 _UNFUSED_ACTIVATIONS: dict[str, Callable] = {
@@ -107,3 +111,170 @@ class LinearHead(keras.layers.Layer):
 
 class SpanHead(LinearHead):
     """Two logits per position; a class of its own since weights files of Keras contain its name."""
+
+
+class SelfAttention(keras.layers.Layer):
+    """Multi-head self-attention up to the heads' contexts (original scope `self`).
+
+    Args:
+        config: shape of the model. Kernels are `[hidden, hidden]` with heads-major columns.
+        attention: a name or function as in `albert_tf.modeling.attention`.
+    """
+
+    def __init__(self, config: AlbertConfig, attention: str | Callable = DEFAULT, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.attention = find_attention(attention)
+        self.query, self.key, self.value = (
+            dense(config.hidden_size, config.initializer_range, name, self.dtype_policy)
+            for name in ("query", "key", "value")
+        )
+
+    def build(self, input_shape):
+        for projection in (self.query, self.key, self.value):
+            projection.build(input_shape)
+
+    def call(
+        self, hidden, attention_mask, queries=None, seed=None, kernels: Kernels = PLAIN_KERNELS
+    ):
+        """Attend within each sequence; arguments as of `TransformerBlock`.
+
+        Returns:
+            `[batch, heads, queries, head_size]` for `queries` `[batch, queries, hidden_size]`, the
+            positions that attend; all of `hidden` if None.
+        """
+        queries = hidden if queries is None else queries
+        query = self._heads(self.query, queries, kernels)
+        key = self._heads(self.key, hidden, kernels)
+        value = self._heads(self.value, hidden, kernels)
+        rate = self.config.attention_probs_dropout_prob
+        # The first site of the layer's dropouts: its seed is that of the layer.
+        drop = WeightDropout(rate, seed, kernels) if rate and seed is not None else None
+        attend = self.attention
+        if isinstance(attend, str):
+            attend = kernels.attention[attend]
+        return attend(query, key, value, attention_mask, drop)
+
+    def weights_of(self, hidden, attention_mask):
+        """Compute the attention weights, without dropout; arguments as of `TransformerBlock`.
+
+        Returns:
+            `[batch, heads, seq, seq]`; the last axis is over the attended positions and sums to 1.
+        """
+        query, key = self._heads(self.query, hidden), self._heads(self.key, hidden)
+        return attention_weights(query, key, attention_mask)
+
+    def _heads(self, projection: keras.layers.Dense, hidden, kernels: Kernels = PLAIN_KERNELS):
+        """Project `[batch, seq, hidden_size]` to `[batch, heads, seq, head_size]`."""
+        heads = self.config.num_attention_heads
+        return kernels.project_heads(hidden, projection.kernel, projection.bias, heads)
+
+
+class TransformerBlock(keras.layers.Layer):
+    """Attention and feed-forward network, each followed by residual and layer normalization.
+
+    Weights files of Keras contain the names of this class and its attributes.
+
+    Args:
+        config: shape of the model.
+        first: the block of the first group, already built, whose attention or feed-forward network
+            this one uses if `config.parameter_sharing` says so.
+        attention: a name or function as in `albert_tf.modeling.attention`.
+    """
+
+    attention: SelfAttention
+    attention_output: keras.layers.Dense
+    attention_norm: keras.layers.LayerNormalization
+    intermediate: keras.layers.Dense
+    ffn_output: keras.layers.Dense
+    ffn_norm: keras.layers.LayerNormalization
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        first: "TransformerBlock | None" = None,
+        attention: str | Callable = DEFAULT,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.config = config
+        policy, stddev = self.dtype_policy, config.initializer_range
+        self._shares = config.parameter_sharing if first is not None else None
+        if first is not None and self._shares == "attention":
+            self.attention = first.attention
+            self.attention_output = first.attention_output
+            self.attention_norm = first.attention_norm
+        else:
+            self.attention = SelfAttention(config, attention, name="self", dtype=policy)
+            self.attention_output = dense(config.hidden_size, stddev, "dense", policy)
+            self.attention_norm = layer_norm("LayerNorm", policy)
+        if first is not None and self._shares == "ffn":
+            self.intermediate = first.intermediate
+            self.ffn_output = first.ffn_output
+            self.ffn_norm = first.ffn_norm
+        else:
+            self.intermediate = dense(config.intermediate_size, stddev, "dense", policy)
+            self.ffn_output = dense(config.hidden_size, stddev, "dense", policy)
+            self.ffn_norm = layer_norm("LayerNorm_1", policy)
+
+    def build(self, input_shape):
+        if self._shares != "attention":
+            with keras.name_scope("attention_1"):
+                self.attention.build(input_shape)
+                with keras.name_scope("output"):
+                    self.attention_output.build(input_shape)
+            self.attention_norm.build(input_shape)
+        if self._shares != "ffn":
+            with keras.name_scope("ffn_1"), keras.name_scope("intermediate"):
+                self.intermediate.build(input_shape)
+                with keras.name_scope("output"):
+                    self.ffn_output.build((*input_shape[:-1], self.config.intermediate_size))
+            self.ffn_norm.build(input_shape)
+
+    @property
+    def matrices(self) -> list[keras.Variable]:
+        """The matrices of this block, nearly all of its parameters."""
+        attention = self.attention
+        layers = (attention.query, attention.key, attention.value, self.attention_output)
+        return [layer.kernel for layer in (*layers, self.intermediate, self.ffn_output)]
+
+    def call(
+        self, hidden, attention_mask, positions=None, seed=None, kernels: Kernels = PLAIN_KERNELS
+    ):
+        """Compute one layer.
+
+        Args:
+            hidden: `[batch, seq, hidden_size]`.
+            attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+            positions: integers `[batch, n]`, where the layer's output is needed; everywhere if
+                None.
+            seed: `[2]` seed of the dropout, None in inference.
+            kernels: plain or fused kernels.
+
+        Returns:
+            `[batch, seq, hidden_size]`, or `[batch, n, hidden_size]` with `positions`.
+        """
+        queries = hidden if positions is None else select(hidden, positions)
+        context = self.attention(hidden, attention_mask, queries, seed=seed, kernels=kernels)
+        attended = kernels.merge_heads(context, self.attention_output.kernel)
+        hidden = self._add_norm(
+            attended, self.attention_output.bias, queries, self.attention_norm, seed, 1, kernels
+        )
+        fed = self._feed_forward(hidden, kernels)
+        return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, 2, kernels)
+
+    def _feed_forward(self, hidden, kernels: Kernels):
+        """Compute the feed-forward network without its last bias, which `_add_norm` adds."""
+        kernel, bias = self.intermediate.kernel, self.intermediate.bias
+        if self.config.hidden_act == "gelu":
+            return kernels.feed_forward(hidden, kernel, bias, self.ffn_output.kernel)
+        inner = activation(self.config.hidden_act, ops.matmul(hidden, kernel), bias, kernels)
+        return ops.matmul(inner, self.ffn_output.kernel)
+
+    def _add_norm(self, product, bias, residual, norm, seed, site: int, kernels: Kernels):
+        """Compute LayerNorm(dropout(product + bias) + residual)."""
+        rate = self.config.hidden_dropout_prob
+        if seed is not None and rate:
+            product = dropout(product + bias, rate, seed, site, kernels)
+            bias = ops.zeros(bias.shape, product.dtype)
+        return kernels.add_norm(product, bias, residual, norm.gamma, norm.beta)

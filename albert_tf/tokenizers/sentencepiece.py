@@ -11,14 +11,16 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 from albert_tf.tokenizers.normalization import (
     DEFAULT_NORMALIZATION,
     UNRECORDED,
     Normalization,
+    composed_spans,
+    piece_spans,
     preprocess,
     preprocess_with_spans,
+    visible,
 )
 from albert_tf.tokenizers.words import WORD_START, starts_word
 
@@ -181,7 +183,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         processed, spans = preprocess_with_spans(part.text, self.normalization)
         processor = self._processor_of(part, processed)
         normalized, offsets = processor.normalize(processed, with_offsets=True)
-        own, spans = spans, alignment.composed_spans(offsets, spans)
+        own, spans = spans, composed_spans(offsets, spans)
         is_space = [c == WORD_START for c in normalized]
         if WORD_START in processed:  # where it is a character of the text, it is no space
             for number in np.flatnonzero(is_space):
@@ -196,7 +198,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         found_spans: list[tuple[int, int]] = []
         pieces, ids = processor.encode(processed, out_type=str), processor.encode(processed)
         are_bytes = map(processor.is_byte, ids)
-        walk = alignment.piece_spans(normalized, zip(pieces, are_bytes, strict=True))
+        walk = piece_spans(normalized, zip(pieces, are_bytes, strict=True))
         for piece, id, (first, after) in zip(pieces, ids, walk, strict=True):
             tokens = self._split_at_comma.get(piece) or (piece,)
             found += self.ids_of_split.get(id, [id])
@@ -205,7 +207,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             for token in reversed(tokens[1:]):
                 ends.append(max(first, ends[-1] - len(token)))
             for end in reversed(ends):
-                found_spans.append(alignment.visible(first, end, is_space, spans, part.text))
+                found_spans.append(visible(first, end, is_space, spans, part.text))
                 first = end
         return found, found_spans
 

@@ -22,9 +22,14 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
-from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
+from albert_tf.tokenizers.normalization import (
+    UNRECORDED,
+    Normalization,
+    composed,
+    expanded_spans,
+    spans_at,
+)
 from albert_tf.tokenizers.words import character_ranges, starts_unspaced_word
 
 if TYPE_CHECKING:
@@ -224,11 +229,11 @@ def normalize_with_spans(text: str, normalization: Normalization) -> tuple[str, 
     kept = np.ones(len(text), bool)
     for match in _patterns(normalization).dropped.finditer(text):
         kept[match.start() : match.end()] = False
-    spans = alignment.spans_at(np.flatnonzero(kept))
+    spans = spans_at(np.flatnonzero(kept))
     text = without_controls(text, normalization)
     if normalization.unicode_form:
-        text, spans = alignment.composed(text, spans, normalization.unicode_form)
-    spans = alignment.expanded_spans(text, spans, lambda c: _normalize(c, normalization))
+        text, spans = composed(text, spans, normalization.unicode_form)
+    spans = expanded_spans(text, spans, lambda c: _normalize(c, normalization))
     return _normalize(text, normalization), spans
 
 

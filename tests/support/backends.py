@@ -11,7 +11,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from albert_tf.modeling.inputs import model_features
+from albert_tf.modeling.model import model_features
 
 BACKEND = keras.backend.backend()
 

@@ -30,8 +30,8 @@ from albert_tf.engines.jax.step import (
 )
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.input.streams import BatchSource, BatchStream, Shard
-from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
+from albert_tf.modeling.model import model_features
 
 
 class _ForwardStep:

@@ -28,8 +28,8 @@ from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.engines.steps import HISTORY, StepResults, accepted_arguments
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.kernels import Execution
+from albert_tf.modeling.model import model_features
 
 Batch: TypeAlias = dict[str, jax.Array]
 # Values of variables by path.

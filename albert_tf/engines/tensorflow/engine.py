@@ -18,8 +18,8 @@ from albert_tf.engines.tensorflow.step import TrainingStep, gather_in_order, thr
 from albert_tf.input.examples import MemoryStream
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import BatchStream, Shard
-from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
+from albert_tf.modeling.model import model_features
 
 
 def _outputs(model: keras.Model, batch) -> dict[str, tf.Tensor]:

@@ -20,8 +20,8 @@ from albert_tf.engines.steps import HISTORY, StepResults, accepted_arguments
 from albert_tf.engines.tensorflow.batches import BatchIterator, errors_in_one_line
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, has_any
-from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Execution, Kernels, rematerialize
+from albert_tf.modeling.model import model_features
 
 
 class TrainingExecution(Execution):

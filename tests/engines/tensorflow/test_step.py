@@ -18,8 +18,8 @@ from albert_tf.engines.tensorflow.step import TrainingExecution, TrainingStep, c
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS, rematerialize
+from albert_tf.modeling.layers import SelfAttention
 from albert_tf.modeling.losses import PretrainingObjective, means
-from albert_tf.modeling.transformer_block import SelfAttention
 from albert_tf.optimization import create_optimizer
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
