@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLORS, GRID, drawing
+from albert_tf.report.charts import COLORS, GRID, drawing, svg_text
 from experiments.results import Estimate, Row
 from experiments.study import OWN, Column, Curves, Dots, Relation, Study
 
@@ -52,7 +52,7 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
     if not measured:
         return None
     height = 1.3 + 0.34 * len(measured)
-    with drawing(study.title, column.heading, height) as (_, axes, svg):
+    with drawing(study.title, column.heading, height) as (figure, axes):
         for place, (_, estimate) in enumerate(measured):
             axes.errorbar(
                 estimate.mean, place, xerr=_error(estimate), color=COLORS[0], fmt="o", capsize=4
@@ -68,7 +68,7 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
         axes.set_ylim(len(measured) - 0.5, -0.5 if column.chance is None else -1.1)
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color=GRID)
-    return svg[0]
+        return svg_text(figure)
 
 
 def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | None:
@@ -80,7 +80,7 @@ def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | Non
     ]
     if not points:
         return None
-    with drawing(study.title, picture.x.heading, 3.7 + 0.2 * len(points)) as (figure, axes, svg):
+    with drawing(study.title, picture.x.heading, 3.7 + 0.2 * len(points)) as (figure, axes):
         for number, (name, x, y) in enumerate(points):
             axes.errorbar(
                 x.mean, y.mean, yerr=_error(y), color=_color(number), marker=_marker(number),
@@ -93,14 +93,14 @@ def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | Non
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         _legend(figure)
-    return svg[0]
+        return svg_text(figure)
 
 
 def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
     rows = [row for row in rows if row.curves]
     if not rows:
         return None
-    with drawing(study.title, "training step", 3.7 + 0.2 * len(rows)) as (figure, axes, svg):
+    with drawing(study.title, "training step", 3.7 + 0.2 * len(rows)) as (figure, axes):
         for number, row in enumerate(rows):
             points = min(len(curve) for curve in row.curves)
             curves = np.array([curve[:points] for curve in row.curves], float)
@@ -112,7 +112,7 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
         axes.set_ylabel(picture.y.heading)
         axes.margins(x=0.01)
         _legend(figure)
-    return svg[0]
+        return svg_text(figure)
 
 
 def _legend(figure) -> None:

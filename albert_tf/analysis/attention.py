@@ -14,8 +14,7 @@ from albert_tf.analysis.analysis_options import AttentionOptions
 from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.errors import InputError
 from albert_tf.logs import counted
-from albert_tf.report.page import html_template
-from albert_tf.report.sections import Shade, text_table
+from albert_tf.report.sections import Shade, html_template, text_table
 from albert_tf.tokenizers import Tokenizer
 
 # A map is nearly uniform if its tokens attend to at least this share of all tokens: the perplexity

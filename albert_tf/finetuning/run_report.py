@@ -16,8 +16,15 @@ from albert_tf.hub.names import pinned_name
 from albert_tf.interop.file_names import BEST_FOLDER, RESULTS_FILE
 from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
 from albert_tf.report.intervals import Interval, number_text
-from albert_tf.report.page import REPORT_FILE, Headline, Page, write_page
-from albert_tf.report.sections import Section, table, table_of
+from albert_tf.report.sections import (
+    REPORT_FILE,
+    Headline,
+    Page,
+    Section,
+    table,
+    table_of,
+    write_page,
+)
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, is_better
 from albert_tf.training.rows import METRICS_FILE, readable_rows

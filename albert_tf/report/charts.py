@@ -82,7 +82,7 @@ def chart(
     """
     from matplotlib.ticker import MaxNLocator
 
-    with drawing(title, x_label) as (figure, axes, svg):
+    with drawing(title, x_label) as (figure, axes):
         # Further curves take the same colors, in another style.
         looks = itertools.cycle(itertools.product(("-", ":", "-."), COLORS))
         for (name, x, y), (style, color) in zip(lines, looks, strict=False):
@@ -101,7 +101,7 @@ def chart(
         if len(lines) + len(marks) > 1:
             columns = 1 if percent else 2
             figure.legend(loc="outside lower left", frameon=False, fontsize=11, ncols=columns)
-    return svg[0]
+        return svg_text(figure)
 
 
 class Curve(NamedTuple):
@@ -159,13 +159,13 @@ def draw_curves(
 
 def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
     """Draw a bar with its interval for each value, as SVG text."""
-    with drawing(title, x_label) as (_, axes, svg):
+    with drawing(title, x_label) as (figure, axes):
         places = range(len(values))
         axes.bar(places, [bar.value for bar in values], color=BAR, width=0.6)
         _draw_intervals(axes, places, values, "o", 4)
         many: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
         axes.set_xticks(places, [bar.name for bar in values], **many if len(values) > 6 else {})
-    return svg[0]
+        return svg_text(figure)
 
 
 def _draw_intervals(
@@ -187,14 +187,14 @@ def scatter(
     y_label: str,
 ) -> str:
     """Draw points and the line of equal values, as SVG text."""
-    with drawing(title, x_label) as (_, axes, svg):
+    with drawing(title, x_label) as (figure, axes):
         low, high = min(*x, *y), max(*x, *y)
         axes.plot([low, high], [low, high], color=SOFT, linewidth=1.2, linestyle="--")
         # Thousands of points become a bitmap; as vectors they would take megabytes.
         rasterized = len(x) > 2000
         axes.scatter(x, y, s=10, color=COLORS[0], alpha=0.5, linewidth=0, rasterized=rasterized)
         axes.set_ylabel(y_label)
-    return svg[0]
+        return svg_text(figure)
 
 
 def reliability(bins: Sequence[Bar]) -> str:
@@ -203,12 +203,12 @@ def reliability(bins: Sequence[Bar]) -> str:
     Args:
         bins: of each, the mean confidence as its `name`, and the accuracy with its interval.
     """
-    with drawing("Reliability", "confidence") as (_, axes, svg):
+    with drawing("Reliability", "confidence") as (figure, axes):
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=1.2, linestyle="--")
         _draw_intervals(axes, [float(each.name) for each in bins], bins, "o-", 5)
         _in_percent(axes.xaxis)
         axes.set_ylabel("accuracy")
-    return svg[0]
+        return svg_text(figure)
 
 
 def _in_percent(axis: Axis) -> None:
@@ -218,22 +218,12 @@ def _in_percent(axis: Axis) -> None:
 
 
 @contextlib.contextmanager
-def drawing(
-    title: str, x_label: str, height: float = 3.5
-) -> Iterator[tuple[Figure, Axes, list[str]]]:
-    """Yield a figure, its axes and a list that contains the SVG text after the block.
-
-    Args:
-        title: of the figure.
-        x_label: of the horizontal axis.
-        height: in inches; the width is 5.
-    """
-    svg: list[str] = []
+def drawing(title: str, x_label: str, height: float = 3.5) -> Iterator[tuple[Figure, Axes]]:
+    """Yield a figure of 5 inches by a `height`, with a title, and its axes; the block saves it."""
     with styled_figure((5.0, height)) as (figure, ((axes,),)):
         axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
         axes.set_xlabel(x_label)
-        yield figure, axes, svg
-        svg.append(svg_text(figure))
+        yield figure, axes
 
 
 @contextlib.contextmanager

@@ -1,19 +1,27 @@
-"""The parts of a report as data: sections with texts, tables and charts; tables as text.
+"""A report: its parts as data, and the self-contained HTML file that shows them, without scripts.
 
-Texts are plain text; the page escapes them.
+Texts of sections, tables and examples are plain text; the page escapes them.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from albert_tf.files import write_text
+from albert_tf.logs import counted
+
 if TYPE_CHECKING:
+    import jinja2
     import numpy as np
 
     from albert_tf.report.intervals import Interval
 
+_logger = logging.getLogger(__name__)
+
+REPORT_FILE = "report.html"
 MOST_ERRORS = 20
 SHOWN_CARDS = 8
 MARKED = "Marked are the answer, with a solid line, and the prediction, dashed."
@@ -231,3 +239,64 @@ def excerpt(text: str, most: int = _MOST_CHARACTERS) -> str:
     # Whole words, where there are spaces.
     start, end = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
     return f"{start or text[:half]} [...] {end or text[-half:]}"
+
+
+class Headline(NamedTuple):
+    """A result in large type: its name, its value, notes below it, and a warning; "" for none."""
+
+    name: str
+    value: str
+    notes: Sequence[str] = ()
+    warning: str = ""
+
+
+class Page(NamedTuple):
+    """The content of a page, from top to bottom.
+
+    Attributes:
+        title: heading: task, data and model.
+        subtitle: line below the heading.
+        headlines: the most important results.
+        sections: everything else. Columns of tables without any text are left out.
+        command: the command that created the report.
+        versions: program or library -> version.
+    """
+
+    title: str
+    subtitle: str
+    headlines: Sequence[Headline]
+    sections: Sequence[Section]
+    command: str
+    versions: Sequence[tuple[str, str]]
+
+
+def render(page: Page) -> str:
+    """Return the HTML text of a page."""
+    sections = [
+        each._replace(tables=[table.without_empty_columns() for table in each.tables])
+        for each in page.sections
+    ]
+    content = page._replace(sections=sections)._asdict()
+    return html_template("albert_tf.report", "report.html.j2").render(content, shown=SHOWN_CARDS)
+
+
+def write_page(path: str, page: Page) -> None:
+    """Write a page as an HTML file."""
+    write_text(path, render(page))
+    _logger.info("report in %s", path)
+
+
+def html_template(package: str, name: str) -> jinja2.Template:
+    """Return a template of a package; values in it are escaped, and all must be given."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["counted"] = counted
+    environment.tests["shade"] = lambda cell: isinstance(cell, Shade)
+    return environment.get_template(name)

@@ -10,8 +10,7 @@ from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files,
 from albert_tf.logs import counted
 from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
 from albert_tf.report.intervals import wilson
-from albert_tf.report.page import REPORT_FILE, Headline, Page, write_page
-from albert_tf.report.sections import Section, Shade, table
+from albert_tf.report.sections import REPORT_FILE, Headline, Page, Section, Shade, table, write_page
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord

@@ -15,8 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.options import command, option
 from albert_tf.report.intervals import wilson
-from albert_tf.report.page import Headline, Page, render
-from albert_tf.report.sections import Card, Part, Section, Table
+from albert_tf.report.sections import Card, Headline, Page, Part, Section, Table, render
 from examples.demo.stages import STAGES
 
 

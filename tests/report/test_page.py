@@ -8,11 +8,12 @@ import pytest
 from albert_tf.report import charts
 from albert_tf.report.breakdowns import by_group, by_length, calibration
 from albert_tf.report.intervals import wilson
-from albert_tf.report.page import Headline, Page, render
 from albert_tf.report.sections import (
     MOST_ERRORS,
     SHOWN_CARDS,
     Card,
+    Headline,
+    Page,
     Part,
     Section,
     Shade,
@@ -20,6 +21,7 @@ from albert_tf.report.sections import (
     error_section,
     excerpt,
     marked_parts,
+    render,
     text_table,
 )
 from tests.support.html import Reader, read_page

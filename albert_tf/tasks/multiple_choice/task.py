@@ -25,7 +25,17 @@ from albert_tf.input.examples import Features
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, NO_LABEL, MultipleChoiceObjective
-from albert_tf.report.sections import Section
+from albert_tf.report.breakdowns import by_group, by_label, by_length, calibration, predictions
+from albert_tf.report.intervals import bootstrap_mean, wilson
+from albert_tf.report.sections import (
+    MARKED,
+    MOST_ERRORS,
+    Card,
+    Part,
+    Section,
+    counted_errors,
+    excerpt,
+)
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import (
     FOLDERS,
@@ -35,7 +45,6 @@ from albert_tf.tasks.multiple_choice.readers import (
     groups_of,
     read_questions,
 )
-from albert_tf.tasks.multiple_choice.report import choice_sections
 from albert_tf.tokenizers import Tokenizer, packing
 
 logger = logging.getLogger(__name__)
@@ -239,7 +248,42 @@ class MultipleChoiceTask(FineTuningTask):
         return f"every answer is {LETTERS[predicted.pop()]}"
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        return choice_sections(examples, probabilities(examples, outputs))
+        """Return results by group and length, the predicted letters, and the worst errors."""
+        questions: Sequence[ChoiceQuestion] = examples.examples
+        values = probabilities(examples, outputs)
+        predicted = values.argmax(axis=-1)
+        if any(question.answer is None for question in questions):
+            found = {LETTERS[n]: p[predicted == n] for n, p in enumerate(values.T)}
+            section = predictions("letter", found, len(questions))
+            return [section._replace(title=f"Predictions ({examples.split})")]
+        answers = np.array([question.answer for question in questions])
+        correct, groups = predicted == answers, np.array([question.group for question in questions])
+        answer_probabilities = values[np.arange(len(answers)), answers]
+        intervals = {"eval_accuracy": wilson(correct.sum(), len(correct))}
+        for group in sorted(set(groups) - {""}):
+            of = correct[groups == group]
+            intervals[f"eval_accuracy_{group}"] = wilson(of.sum(), len(of))
+        intervals["eval_loss"] = bootstrap_mean(-np.log(answer_probabilities.clip(1e-15)))
+        order = [n for n in np.argsort(answer_probabilities, kind="stable") if not correct[n]]
+        cards = [_card(questions[n], values[n]) for n in order[:MOST_ERRORS]]
+        size, right = values.shape[1], answers[correct]
+        counts = (np.bincount(each, minlength=size) for each in (answers, predicted, right))
+        letters = zip(LETTERS, *counts, strict=False)
+        sections = [
+            *([by_group("By set", groups, correct, "set")] if len(set(groups)) > 1 else []),
+            *by_length(examples.features.example_lengths, correct),
+            Section(
+                "Letters", tables=[by_label("letter", "questions", letters)], intervals=intervals
+            ),
+            calibration(values.max(axis=-1), correct),
+            counted_errors(len(order), len(questions), "questions", MARKED, cards=cards),
+        ]
+        if examples.split == "eval":
+            return sections
+        return [
+            each._replace(title=f"{each.title} ({examples.split})", intervals={})
+            for each in sections
+        ]
 
 
 def _masked(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
@@ -269,3 +313,13 @@ def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         metrics.log_loss(answers, probabilities(examples, outputs), labels=labels)
     )
     return scores
+
+
+def _card(question: ChoiceQuestion, probabilities: np.ndarray) -> Card:
+    marks = {int(probabilities.argmax()): "prediction", question.answer: "truth"}
+    choices = [
+        (LETTERS[n], [Part(choice, marks.get(n, "")), Part(f" {probabilities[n]:.1%}")])
+        for n, choice in enumerate(question.choices)
+    ]
+    facts = [*choices, ("id", [Part(question.id)])]
+    return Card(question.question or "(no question)", facts, [Part(excerpt(question.context, 300))])

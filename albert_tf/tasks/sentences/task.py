@@ -1,16 +1,18 @@
 """What fine-tuning of sentence vectors needs."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import scipy
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.metrics import METRICS, score
+from albert_tf.finetuning.metrics import METRICS, intervals_of, score
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
-from albert_tf.report.sections import Section
+from albert_tf.report.intervals import bootstrap_mean, wilson
+from albert_tf.report.sections import MOST_ERRORS, Card, Part, Section, Shade, excerpt, table
 from albert_tf.tasks.sentences.model import (
     AlbertForSentences,
     ContrastiveObjective,
@@ -18,12 +20,14 @@ from albert_tf.tasks.sentences.model import (
 )
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
-from albert_tf.tasks.sentences.report import search_sections, similarity_sections
 from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_of, search
 from albert_tf.tokenizers import Tokenizer, packing
 
 # How well the cosines of scored pairs fit the scores.
 CORRELATIONS = ("spearman", "pearson")
+
+# Of a report: characters of a text, and parts of the order by scores.
+_LONGEST_TEXT, _GROUPS = 300, 5
 
 
 class SentenceTask(FineTuningTask):
@@ -142,9 +146,9 @@ class SentenceTask(FineTuningTask):
         if examples.split != "eval":
             return []
         if self.options.scored:
-            return similarity_sections(examples.examples, self.cosines(examples, outputs))
+            return _similarity_sections(examples.examples, self.cosines(examples, outputs))
         texts = numbered(examples.examples, with_negatives=False)[0]
-        return search_sections(examples.examples, texts, self.search(examples, outputs))
+        return _search_sections(examples.examples, texts, self.search(examples, outputs))
 
 
 def numbered(pairs: Sequence[TextPair], with_negatives: bool) -> tuple[list[str], np.ndarray]:
@@ -180,3 +184,65 @@ def _vectors(outputs: Outputs) -> np.ndarray:
     """Return the vectors of all texts, `[texts, hidden]`, of length 1."""
     vectors = outputs["vectors"]
     return unit_length(vectors.reshape(len(vectors), -1))
+
+
+def _search_sections(
+    pairs: Sequence[TextPair], texts: Sequence[str], found: Found
+) -> list[Section]:
+    """Return the ranks of the right texts, and those that were ranked lowest."""
+    ranks, count = found.ranks, len(pairs)
+    intervals = {
+        f"eval_recall_at_{cutoff}": wilson((ranks <= cutoff).sum(), count) for cutoff in CUTOFFS
+    }
+    edges = [*(each for each in (1, 5, 10, 100, 1000) if each < found.candidates), found.candidates]
+    rows = []
+    for first, last in zip([1, *(edge + 1 for edge in edges)], edges, strict=False):
+        name = str(first) if first == last else f"{first:,} to {last:,}"
+        rows.append((name, Shade.of((first <= ranks) & (ranks <= last))))
+    section = Section(
+        "Ranks",
+        f"The rank of the text that belongs to each of {count:,}, among {found.candidates:,} texts "
+        "in the order of their similarity.",
+        tables=[table({"rank": "", "share": ">"}, rows)],
+        intervals={**intervals, "eval_mrr": bootstrap_mean(1 / ranks)},
+    )
+    cards = []
+    for number in np.argsort(-ranks, kind="stable")[:MOST_ERRORS]:
+        if ranks[number] > 1:
+            right = f"{excerpt(pairs[number].text_pair, _LONGEST_TEXT)} (rank {ranks[number]:,})"
+            first_one = excerpt(texts[found.first[number]], _LONGEST_TEXT)
+            facts = {"belongs to it": right, "found first": first_one}
+            cards.append(_card(pairs[number], facts))
+    text = f"{(ranks > 1).sum():,} of {count:,} texts are not found first."
+    return [section, Section("Worst errors", text, cards=cards)]
+
+
+def _similarity_sections(pairs: Sequence[TextPair], cosines: np.ndarray) -> list[Section]:
+    """Return the cosines of pairs by their scores, and the pairs whose cosines fit least."""
+    scores = np.array([pair.score for pair in pairs])
+    groups = np.array_split(np.argsort(scores, kind="stable"), min(_GROUPS, len(pairs)))
+    rows = [
+        (f"{s.min():.3g} to {s.max():.3g}", len(s), of.mean(), of.std())
+        for s, of in ((scores[group], cosines[group]) for group in groups)
+    ]
+    columns = {"score": "", "pairs": ",", "mean cosine": ".3f", "deviation": ".3f"}
+    section = Section(
+        "Cosines by score",
+        tables=[table(columns, rows)],
+        intervals=intervals_of(CORRELATIONS, scores, cosines),
+    )
+    cosine_ranks, score_ranks = (scipy.stats.rankdata(each) for each in (cosines, scores))
+    differences = (cosine_ranks - score_ranks) / len(pairs)
+    cards = []
+    for number in np.argsort(-abs(differences), kind="stable")[:MOST_ERRORS]:
+        pair = pairs[number]
+        facts = {"and": excerpt(pair.text_pair, _LONGEST_TEXT), "score": f"{pair.score:.3g}"}
+        cards.append(_card(pair, facts | {"cosine": f"{cosines[number]:.3f}"}))
+    text = "Pairs whose places in the orders by score and by cosine differ most."
+    return [section, Section("Largest differences", text, cards=cards)]
+
+
+def _card(pair: TextPair, facts: Mapping[str, str]) -> Card:
+    return Card(
+        excerpt(pair.text, _LONGEST_TEXT), [(name, [Part(text)]) for name, text in facts.items()]
+    )
