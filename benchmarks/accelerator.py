@@ -26,7 +26,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
 from albert_tf.flops import pretraining_flops
-from albert_tf.hardware.peaks import gpu_peak
+from albert_tf.hardware import gpu_peak
 from albert_tf.options import check_limits, command, option
 from benchmarks import comparison
 from benchmarks.comparison import Case, Suite, compare, products

@@ -157,8 +157,7 @@ class CheckpointFolder(abc.ABC):
     def find(self, argument: str = "path") -> str:
         """Return the checkpoint that the path is, or that is listed as the latest, or the only one.
 
-        Args:
-            argument: the caller's name of the path, for errors.
+        Errors call the path `argument`.
 
         Raises:
             InputError: If there is no checkpoint, or several of which none is listed as the latest.
@@ -210,9 +209,7 @@ class CheckpointFolder(abc.ABC):
     def is_valid(self, path: str, before: CheckpointList | None) -> bool:
         """Return whether every value of a checkpoint can be read; warn if it is damaged.
 
-        Args:
-            path: of the checkpoint.
-            before: the list before; by another one, a run has replaced the checkpoint.
+        If the list is no longer the one `before`, a run has replaced the checkpoint.
         """
         reason = self.damage_of(path)
         if reason is not None and self.read_list() == before:
@@ -263,10 +260,7 @@ class CheckpointFolder(abc.ABC):
     ) -> str:
         """Write a checkpoint as training does, and list it as the only one; return its path.
 
-        Args:
-            step: training step.
-            values: variable path -> value.
-            optimizer: likewise, of the state of the optimizer; None if it is unknown.
+        Values, and those of the optimizer's state if it is known, are by variable path.
         """
         path = self._at(f"{NAME}-{step}")
         tree = {"params": dict(values), "optimizer": dict(optimizer or {})}

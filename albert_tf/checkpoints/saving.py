@@ -18,10 +18,6 @@ from albert_tf.weights import Tensor, match
 def latest_for_all(folder: CheckpointFolder, workers: Any) -> str | None:
     """Return the latest valid checkpoint as the chief finds it; None if there is none.
 
-    Args:
-        folder: of the same path for all.
-        workers: that train together, `albert_tf.engines.workers.Workers`.
-
     Raises:
         InputError: If all are damaged, or it is not the same folder for all workers.
     """
@@ -98,8 +94,7 @@ class Checkpoints(AbstractContextManager):
     def resume(self, bad: Collection[float]) -> None:
         """Continue with the last good checkpoint before the one that was restored, if any.
 
-        Args:
-            bad: the steps whose checkpoints are not good.
+        Those of the steps in `bad` are not good.
         """
         paths = self.folder.all()
         paths = paths[: paths.index(self.latest) + 1] if self.latest in paths else []

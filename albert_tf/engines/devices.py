@@ -55,8 +55,7 @@ class Devices(abc.ABC):
     def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
         """Return the operations per second of all devices together; None if unknown.
 
-        Args:
-            peak_tflops: TFLOP/s of one replica, where the user gives it; 0 to look it up.
+        `peak_tflops` are TFLOP/s of one replica, where the user gives it; 0 to look it up.
         """
 
     @abc.abstractmethod

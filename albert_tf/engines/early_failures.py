@@ -25,7 +25,7 @@ from albert_tf.engines.device_options import (
 from albert_tf.engines.workers import reason_of
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import parse_json, to_json
-from albert_tf.hardware.peaks import tpu_chips
+from albert_tf.hardware import tpu_chips
 from albert_tf.options import define_flags
 
 # Seconds in which the others must come to learn of an error.

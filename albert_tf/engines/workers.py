@@ -208,8 +208,7 @@ class Workers:
     def check_same(self, values: Mapping[str, Any]) -> None:
         """Compare what must be the same for all workers with what the chief has.
 
-        Args:
-            values: that JSON can represent, by the argument that each belongs to, in backticks.
+        Values, which JSON can represent, are by the argument that each belongs to, in backticks.
 
         Raises:
             InputError: The same for all, about the first difference.

@@ -180,9 +180,7 @@ def dynamic_masks(
 ) -> Masks | None:
     """Return how to draw masks for the files of some manifests; None if the files contain masks.
 
-    Args:
-        manifests: the manifests by path.
-        max_predictions_per_seq: maximum number of masked tokens per example.
+    `manifests` are by path.
 
     Raises:
         InputError: If only some of the files contain masks, or if their settings differ.

@@ -34,11 +34,9 @@ class _DamagedRecordError(Exception):
 
 
 def read_records(index: RecordIndex, numbers: np.ndarray) -> list[bytes]:
-    """Read some records, each block at most once.
+    """Read the records with some `numbers` in all files, int64 `[records]`, in any order.
 
-    Args:
-        index: of the files.
-        numbers: of the records in all files, int64 `[records]`; may be in any order.
+    Each block is read at most once.
 
     Raises:
         InputError: If a record in one of their blocks is damaged.
@@ -99,12 +97,7 @@ def iter_records(path: str) -> Iterator[bytes]:
 def iter_examples(
     path: str, features: Mapping[str, Feature], batch_size: int = _EXAMPLES_AT_ONCE
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the examples of a file in batches, in order.
-
-    Args:
-        path: the file.
-        features: the features to read, by name.
-        batch_size: examples in a batch, fewer in the last one.
+    """Yield some features of the examples of a file in batches, in order; the last may be smaller.
 
     Yields:
         Arrays `[batch, *shape]` by feature name, int64 or float32.
@@ -127,9 +120,7 @@ def iter_examples(
 def check_files(paths: Sequence[str], features: Mapping[str, Feature]) -> None:
     """Read the first records of files, so that a mismatch shows before training starts.
 
-    Args:
-        paths: the files.
-        features: what an example contains; with `input_ids`.
+    `features`, with `input_ids`, are what an example contains.
 
     Raises:
         InputError: If a file is damaged, or its examples have other features or lengths than

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import NamedTuple
 
-from albert_tf.hardware.slices import GIB, Slice
+from albert_tf.hardware import GIB, Slice
 
 
 @dataclasses.dataclass(frozen=True)

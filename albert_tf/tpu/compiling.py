@@ -27,7 +27,7 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from albert_tf.hardware.slices import Slice, parse_slice
+from albert_tf.hardware import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled, out_of_memory
 from albert_tf.tpu.costs import program_costs
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from albert_tf.hardware.slices import GENERATIONS
+from albert_tf.hardware import GENERATIONS
 
 
 class Costs(NamedTuple):

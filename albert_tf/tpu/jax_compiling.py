@@ -24,7 +24,7 @@ from albert_tf.engines.jax.devices import DATA, JaxDevices
 from albert_tf.engines.jax.engine import JaxEngine
 from albert_tf.engines.jax.step import TrainingStep
 from albert_tf.files import read_json
-from albert_tf.hardware.slices import Slice, parse_slice
+from albert_tf.hardware import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.preflight_options import Request
 from albert_tf.training.folder import find_config

@@ -22,8 +22,7 @@ from albert_tf.children import child
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import to_json
-from albert_tf.hardware.peaks import tpu_precision
-from albert_tf.hardware.slices import GENERATIONS, GIB, Slice, known_slices, parse_slice
+from albert_tf.hardware import GENERATIONS, GIB, Slice, known_slices, parse_slice, tpu_precision
 from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.terminal import ProgressLine, duration
@@ -141,11 +140,7 @@ def check_installed() -> None:
 
 
 class Compiler:
-    """Compiles training steps for slices, each in separate processes.
-
-    Args:
-        options: the training run and the settings of the preflight.
-    """
+    """Compiles training steps for slices, each in separate processes."""
 
     def __init__(self, options: PreflightOptions):
         self.options = options

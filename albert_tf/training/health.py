@@ -225,8 +225,7 @@ class PlateauWatch:
 def memory(device_peak: int | None = None) -> dict[str, float]:
     """`host_memory_peak_gib` of this process and, if known, `device_memory_peak_gib`.
 
-    Args:
-        device_peak: peak memory use of the fullest device, in bytes.
+    `device_peak` is the peak memory use of the fullest device, in bytes.
     """
     unit = 1 if sys.platform == "darwin" else 1024
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

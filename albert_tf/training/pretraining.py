@@ -64,9 +64,6 @@ def pretrain(options: PretrainingOptions) -> None:
     Training resumes from the latest checkpoint in `output_dir`, or else starts from
     `init_checkpoint`, or else from random weights (see `restore`).
 
-    Args:
-        options: the flags.
-
     Raises:
         InputError: If an option or file is invalid.
     """
@@ -263,8 +260,7 @@ class Evaluation:
     def during_training(self, adjacent: tuple[str, ...]) -> PeriodicEvaluation | None:
         """Return evaluation every `eval_every_steps`, which keeps the best checkpoint.
 
-        Args:
-            adjacent: names of further files in the folder that go with the best checkpoint.
+        Further files of the folder, those named by `adjacent`, go with it.
         """
         options, best = self._options, None
         if not options.eval_every_steps:
@@ -296,8 +292,7 @@ class Evaluation:
     def of_checkpoints(self, trained: str | None) -> None:
         """Evaluate the checkpoints that `eval_checkpoints` asks for, and write the results.
 
-        Args:
-            trained: the one whose weights the model has after training; None without training.
+        `trained` is the one whose weights the model has after training; None without training.
         """
         options, engine, folder = self._options, self._engine, self._options.output_dir
         every = options.eval_checkpoints == "all"

@@ -65,12 +65,9 @@ class PretrainingTask:
     def stored_features(
         self, max_seq_length: int, max_predictions_per_seq: int, dynamic_masks: bool
     ) -> dict[str, Feature]:
-        """Return what an example in a file contains.
+        """Return what an example in a file contains, which has no masks if training draws them.
 
-        Args:
-            max_seq_length: tokens in an example, padding included.
-            max_predictions_per_seq: masked tokens in an example, padding included.
-            dynamic_masks: whether masks are drawn during training.
+        The lengths include padding.
         """
         features = self.features(max_seq_length, max_predictions_per_seq)
         if not dynamic_masks:

@@ -11,7 +11,7 @@ import tempfile
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
-from albert_tf.hardware.slices import parse_slice
+from albert_tf.hardware import parse_slice
 from albert_tf.logs import counted
 from benchmarks import corpus, tasks
 from benchmarks.comparison import Suite

@@ -1,14 +1,13 @@
 """Batches of examples in memory: their order, and what they contain for any shard and thread."""
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from albert_tf.input.examples import Features, MemoryStream, TrainingOrder, length_buckets
 from albert_tf.input.streams import Shard
-from tests.support.batches import PIPELINES, assert_same, assert_tensorflow_has
+from tests.support.batches import PIPELINES, assert_tensorflow_has, assert_threads_share
 
 PAD = 3
 
@@ -93,11 +92,7 @@ def test_tensorflow_gets_the_same_batches(count, choices, pad_to_max_length):
 @FORMS
 def test_threads_get_what_one_thread_gets(count, choices, pad_to_max_length):
     stream = MemoryStream(make_features(count, choices), 48, 8, 3, pad_to_max_length)
-    alone, shared = stream.batches(Shard(1, 2)), stream.batches(Shard(1, 2))
-    steps = np.random.default_rng(0).permutation(200).tolist()
-    with ThreadPoolExecutor(8) as threads:
-        for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
-            assert_same(found, alone[step])
+    assert_threads_share(stream, Shard(1, 2))
 
 
 @pytest.mark.parametrize("seed", [1, None])

@@ -5,7 +5,6 @@ And what training draws at every visit: the order of segments, and masks.
 
 import gc
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from tests.support.batches import (
     STATIC,
     assert_same,
     assert_tensorflow_has,
+    assert_threads_share,
     write_files,
 )
 from tests.support.texts import unmasked
@@ -112,11 +112,7 @@ def test_evaluation_batches_are_those_of_tensorflow(index, form):
 def test_threads_get_what_one_thread_gets(index, form, shuffle_buffer_size):
     features, masks = form
     stream = RecordStream(index, features, 8, 3, masks, shuffle_buffer_size)
-    alone, shared = stream.batches(), stream.batches()
-    steps = np.random.default_rng(0).permutation(200).tolist()
-    with ThreadPoolExecutor(8) as threads:
-        for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
-            assert_same(found, alone[step])
+    assert_threads_share(stream, Shard())
 
 
 def test_records_are_read_once_per_window_and_by_their_own_pipeline_only(index, read):

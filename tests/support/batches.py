@@ -1,5 +1,7 @@
 """What tests of batches share: files, streams, and comparison with the TensorFlow engine."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
@@ -49,6 +51,15 @@ def assert_same(found, expected) -> None:
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
         assert found[name].dtype == value.dtype
+
+
+def assert_threads_share(stream, shard: Shard) -> None:
+    """Compare what several threads get of one source with what one thread gets of another."""
+    alone, shared = stream.batches(shard), stream.batches(shard)
+    steps = np.random.default_rng(0).permutation(200).tolist()
+    with ThreadPoolExecutor(8) as threads:
+        for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
+            assert_same(found, alone[step])
 
 
 def assert_tensorflow_has(stream, shard: Shard, replicas: int, first: int, last: int) -> None:

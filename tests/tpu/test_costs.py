@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.hardware.slices import GIB, known_slices, parse_slice
+from albert_tf.hardware import GIB, known_slices, parse_slice
 from albert_tf.tpu.bounds import Compiled, for_share, out_of_memory, step_time
 from albert_tf.tpu.costs import KERNELS, program_costs
 

@@ -9,7 +9,7 @@ import importlib.util
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.hardware.slices import GIB, known_slices, parse_slice
+from albert_tf.hardware import GIB, known_slices, parse_slice
 from albert_tf.tpu import lowering, preflight
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.costs import KERNELS

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
@@ -22,10 +21,8 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
-from albert_tf.training.loop import train
-from albert_tf.training.options import PretrainingOptions
 from tests.conftest import slow
-from tests.support.batches import ListStream
+from tests.support.pretraining import train_on
 from tests.support.tiny import CONFIG, batch
 
 # Scales of the loss: it and the gradient are not numbers; the gradient's norm overflows; the loss
@@ -195,25 +192,17 @@ def test_measures_are_those_of_the_last_finite_step():
 
 def run(tmp_path, scales, limit, per_loop=3, save_every=None, keep=5):
     step = as_new()
-    engine = TensorFlowEngine(step.devices)
-    checkpoints = Checkpoints(engine.checkpoints_in(str(tmp_path)), step, engine.workers, keep)
-    checkpoints.restore_latest()
-    train(
-        engine,
+    train_on(
+        scaled_batches(scales),
+        TensorFlowEngine(step.devices),
         step,
-        ListStream(scaled_batches(scales)),
-        checkpoints,
-        PretrainingOptions(
-            output_dir=str(tmp_path),
-            num_train_steps=len(scales),
-            save_checkpoints_steps=save_every or len(scales),
-            iterations_per_loop=per_loop,
-            max_nonfinite_steps=limit,
-            train_batch_size=4,
-            max_seq_length=16,
-            peak_tflops=1.0,
-        ),
-        1e6,
+        tmp_path,
+        keep=keep,
+        save_checkpoints_steps=save_every or len(scales),
+        iterations_per_loop=per_loop,
+        max_nonfinite_steps=limit,
+        train_batch_size=4,
+        peak_tflops=1.0,
     )
     return step
 

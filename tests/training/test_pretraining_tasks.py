@@ -13,14 +13,14 @@ from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training import pretraining_tasks
-from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from albert_tf.training.pretraining_tasks import (
     PretrainingTask,
     find_pretraining_task,
     register_pretraining_task,
 )
-from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support.pretraining import options_of
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB
 
 
 def test_objectives_are_found_by_name():
@@ -76,31 +76,26 @@ def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
             flops_per_example=lambda config, *lengths: flops.append(config) or 1e6,
         )
     )
-    write_records(tmp_path / "train.tfrecord", batch(16))
+    options = options_of(
+        tmp_path,
+        one_layer,
+        examples=16,
+        do_eval=True,
+        train_batch_size=4,
+        eval_batch_size=4,
+        num_train_steps=3,
+        num_warmup_steps=1,
+    )
     manifest = {
         "settings": {
             "max_seq_length": LENGTH,
             "max_predictions_per_seq": PREDICTIONS,
             "pair_objective": "confident",
         },
-        "files": {"train.tfrecord": 16},
+        "files": {"a.tfrecord": 16},
         "vocab_size": VOCAB,
     }
-    (tmp_path / "train.manifest.json").write_text(json.dumps(manifest))
-    (tmp_path / "albert_config.json").write_text(one_layer.to_json())
-    options = PretrainingOptions(
-        albert_config_file=str(tmp_path / "albert_config.json"),
-        output_dir=str(tmp_path / "out"),
-        input_file=(str(tmp_path / "train.tfrecord"),),
-        do_train=True,
-        do_eval=True,
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        train_batch_size=4,
-        eval_batch_size=4,
-        num_train_steps=3,
-        num_warmup_steps=1,
-    )
+    (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
     wrong = {"best_checkpoint_metric": "sentence_order_accuracy", "eval_every_steps": 3}
     message = "^`best_checkpoint_metric`=sentence.*--pair_objective=confident; .* masked_lm_penalty"
     with pytest.raises(InputError, match=message):

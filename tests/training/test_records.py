@@ -14,6 +14,7 @@ from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes
 from albert_tf.training import pretraining
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.records import CHECKED_FILE, Records, check_vocabularies
+from tests.support.pretraining import options_of
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
 
 RECORDS, HOSTILE = 200, 150
@@ -22,21 +23,11 @@ RECORDS, HOSTILE = 200, 150
 @pytest.fixture
 def options(tmp_path) -> PretrainingOptions:
     """Train on a file that has an index."""
-    path = str(tmp_path / "a.tfrecord")
-    write_records(path, batch(RECORDS))
-    write_indexes([path], find_indexes([path]))
-    (tmp_path / "config.json").write_text(json.dumps(dataclasses.asdict(CONFIG)))
-    return PretrainingOptions(
-        input_file=(path,),
-        output_dir=str(tmp_path / "out"),
-        albert_config_file=str(tmp_path / "config.json"),
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        num_train_steps=2,
-        num_warmup_steps=1,
-        train_batch_size=8,
-        do_train=True,
+    options = options_of(
+        tmp_path, CONFIG, RECORDS, num_train_steps=2, num_warmup_steps=1, train_batch_size=8
     )
+    write_indexes(options.input_file, find_indexes(options.input_file))
+    return options
 
 
 def make_hostile(path: str) -> str:

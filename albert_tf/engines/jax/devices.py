@@ -25,7 +25,7 @@ from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Board, Workers
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, WorkerLost
-from albert_tf.hardware.peaks import (
+from albert_tf.hardware import (
     gpu_peak,
     gpu_precision,
     tpu_chips,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.engines.jax import tpu_feed_forward
 from albert_tf.engines.jax.attention import FUSED
-from albert_tf.hardware.peaks import tpu_generation
+from albert_tf.hardware import tpu_generation
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 

@@ -21,7 +21,8 @@ from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, tensorflow_reason
-from albert_tf.hardware.peaks import (
+from albert_tf.hardware import (
+    GENERATIONS,
     cpu_precision,
     gpu_peak,
     gpu_precision,
@@ -30,7 +31,6 @@ from albert_tf.hardware.peaks import (
     tpu_precision,
     xla_cpu_precision,
 )
-from albert_tf.hardware.slices import GENERATIONS
 
 
 @dataclasses.dataclass(eq=False)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
@@ -23,9 +22,8 @@ from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClas
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import PeriodicEvaluation
-from albert_tf.training.loop import predict, train
-from albert_tf.training.options import PretrainingOptions
-from tests.support.batches import ListStream
+from albert_tf.training.loop import predict
+from tests.support.pretraining import train_on
 from tests.support.tiny import CONFIG, LENGTH, batch, in_memory
 
 STEPS = 6
@@ -70,21 +68,8 @@ def train_with_drift(
         second.assign(value)
         return {}
 
-    train(
-        engine,
-        step,
-        ListStream([batch(4)] * STEPS),
-        Checkpoints(engine.checkpoints_in(folder), step, engine.workers),
-        PretrainingOptions(
-            output_dir=folder,
-            max_seq_length=LENGTH,
-            num_train_steps=STEPS,
-            save_checkpoints_steps=STEPS,
-            iterations_per_loop=STEPS,
-        ),
-        1.0,
-        PeriodicEvaluation(engine.workers, drift, every, folder),
-    )
+    evaluation = PeriodicEvaluation(engine.workers, drift, every, folder)
+    train_on([batch(4)] * STEPS, engine, step, folder, evaluation)
 
 
 def saved(folder: str) -> list[int]:

@@ -11,7 +11,6 @@ import tempfile
 import keras
 import numpy as np
 
-from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import StepOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -19,10 +18,9 @@ from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.loop import train
-from albert_tf.training.options import PretrainingOptions
 from tests.support.batches import ListStream
-from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+from tests.support.pretraining import train_on
+from tests.support.tiny import CONFIG, PREDICTIONS, batch
 
 STEPS, BATCH = 9, 16
 
@@ -111,21 +109,7 @@ def resumed(steps: list[TrainingStep], initial: dict, data: list[dict]) -> Train
     with tempfile.TemporaryDirectory() as folder:
         for number, step in enumerate(steps, 1):
             engine = TensorFlowEngine(step.devices)
-            checkpoints = Checkpoints(engine.checkpoints_in(folder), step, engine.workers)
-            assert checkpoints.restore_latest() == (number > 1)
-            train(
-                engine,
-                step,
-                ListStream(data),
-                checkpoints,
-                PretrainingOptions(
-                    output_dir=folder,
-                    max_seq_length=LENGTH,
-                    num_train_steps=STEPS * number // len(steps),
-                    save_checkpoints_steps=STEPS,
-                    iterations_per_loop=STEPS,
-                ),
-                1.0,
-            )
+            until = STEPS * number // len(steps)
+            assert train_on(data, engine, step, folder, num_train_steps=until) == (number > 1)
     assert step.step == STEPS
     return step

@@ -28,9 +28,9 @@ from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
-from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.support import finetuning, tiny
+from tests.support.pretraining import options_of
 
 CORES = 2
 NO_KERNEL = "No OpKernel was registered to support Op 'TPUReplicatedInput'"
@@ -106,21 +106,16 @@ def untrained(step: TrainingStep, batches: Any, count: int) -> StepResults:
 
 
 def check_pretraining(folder: pathlib.Path) -> None:
-    tiny.write_records(folder / "a.tfrecord", tiny.batch(32))
-    (folder / "albert_config.json").write_text(ONE_LAYER.to_json())
-    options = PretrainingOptions(
-        albert_config_file=str(folder / "albert_config.json"),
-        input_file=(str(folder / "a.tfrecord"),),
-        output_dir=str(folder / "pretrained"),
-        max_seq_length=tiny.LENGTH,
-        max_predictions_per_seq=tiny.PREDICTIONS,
+    options = options_of(
+        folder,
+        ONE_LAYER,
+        examples=32,
         train_batch_size=16,
         num_train_steps=1,
         num_warmup_steps=0,
-        do_train=True,
         learning_rate=1e-4,
     )
-    training = dataclasses.replace(options, **IN_MICRO_BATCHES, output_dir=f"{folder}/out")
+    training = dataclasses.replace(options, **IN_MICRO_BATCHES, output_dir=f"{folder}/micro")
     check(pretrain, training, "training")
     with mock.patch.object(devices, "tpu_chips", return_value=["v4"]):
         check(pretrain, dataclasses.replace(training, attention="fused"), "training")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert_tf.hardware import peaks
-from albert_tf.hardware.peaks import (
+from albert_tf import hardware
+from albert_tf.hardware import (
     cpu_precision,
     gpu_peak,
     gpu_precision,
@@ -65,7 +65,7 @@ def test_an_unknown_chip_is_none(tmp_path):
     ("avx512f avx512_bf16", {"TF_ENABLE_ONEDNN_OPTS": "0"}, "float32"),
 ])  # fmt: skip
 def test_cpus(flags, environment, dtype, monkeypatch):
-    monkeypatch.setattr(peaks, "_cpu_flags", lambda: frozenset(flags.split()))
+    monkeypatch.setattr(hardware, "_cpu_flags", lambda: frozenset(flags.split()))
     for name in ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
