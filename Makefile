@@ -84,9 +84,12 @@ $(VENV)/.engines: pyproject.toml setup.py constraints.txt | $(VENV)/.created
 	$(PIP) --editable '.[cpu,gcs,jax]' hypothesis pytest pytest-xdist
 	@touch $@
 
-# Engines and commands on another Python: make test-engines VENV=build/venv PYTHON=python3.13
+# What depends on the Python, on another one: how commands start, trace, save, stop and end, and not
+# what they compute. make test-engines VENV=build/venv PYTHON=python3.13; `make test` takes both, too.
+ON_ANOTHER := tests/end_to_end tests/engines/test_startup.py tests/engines/jax/test_batches.py \
+  tests/engines/tensorflow/test_engine.py tests/engines/tensorflow/test_pipelines.py
 test-engines: $(VENV)/.engines
-	$(PYTEST) -m 'not slow and not manual' tests/engines tests/end_to_end
+	$(PYTEST) -m 'not slow and not manual' $(ON_ANOTHER)
 
 test-all: test test-rest
 

@@ -134,27 +134,3 @@ def test_an_error_before_they_meet_ends_both(project, start, tmp_path):
     assert f"error: {flag}" in printed[one][2].splitlines()[-1]
     line = f"worker {one} (process {one}) failed with an error that it has printed ({flag}"
     assert line in printed[1 - one][2]
-
-
-@pytest.mark.slow
-def test_two_processes_one_of_which_is_killed_train_as_one_device(
-    project, start, without_dropout, tmp_path
-):
-    folder = tmp_path / "out"
-    words = (
-        *project.pretrain_words(folder, *FLAGS, "--save_checkpoints_steps=3"),
-        f"--albert_config_file={without_dropout}/albert_config.json",
-    )
-    processes = Processes(start, words)
-    processes.send(1, signal.SIGKILL, (folder / "checkpoints.json").exists)
-    (code, output, errors), (other, *_) = processes.end()
-    # As a worker that knows of the loss, or by JAX, if it waits for the other one in vain.
-    assert code in (75, -signal.SIGABRT), f"{output}\n{errors}"
-    assert other == -signal.SIGKILL
-    for code, output, errors in Processes(start, words).end():
-        assert code == 0, f"{output}\n{errors}"
-        assert f"resuming from {folder}/model.ckpt-" in output
-    found, expected = values(folder), values(without_dropout / "out")
-    assert len(expected) > 90
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)

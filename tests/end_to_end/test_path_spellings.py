@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.conftest import run_python
+from tests.conftest import JAX_ENVIRONMENT, run_python
 from tests.support.bucket import Bucket
 
 ON_DISK = pytest.param("tensorflow", "", marks=pytest.mark.manual)
@@ -14,7 +14,7 @@ ON_DISK = pytest.param("tensorflow", "", marks=pytest.mark.manual)
 @pytest.mark.parametrize(("engine", "remote"), [("jax", "gs://bucket"), ON_DISK])
 def test_an_odd_spelling_leaves_the_same_tree(tmp_path, engine, remote):
     with Bucket() as bucket:
-        variables = {"KERAS_BACKEND": engine, "JAX_PLATFORMS": "cpu"}
+        variables = {**JAX_ENVIRONMENT, "KERAS_BACKEND": engine}
         variables |= {"STORAGE_EMULATOR_HOST": bucket.address} if remote else {}
         words = ("-m", "tests.support.path_spellings", engine, tmp_path, remote)
         done = run_python(*words, **variables)

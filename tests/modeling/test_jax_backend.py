@@ -73,10 +73,16 @@ def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path):
     report, files = tmp_path / "report.xml", REFERENCES + OTHERS
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     words = ("-q", "-p", "no:cacheprovider", "-m", "not manual", f"--junitxml={report}", *files)
+    # Several of the tests train the same model again.
+    compiled_once = {
+        "JAX_COMPILATION_CACHE_DIR": f"{tmp_path}/compiled",
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
     process = subprocess.run(
         [peers, "-c", RUN, *words],
         cwd=ROOT,
-        env={**inherited, **KERAS_ON_JAX, "JAX_NUM_CPU_DEVICES": "2"},
+        env={**inherited, **KERAS_ON_JAX, **compiled_once, "JAX_NUM_CPU_DEVICES": "2"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
