@@ -58,10 +58,12 @@ class TaskExport(tf.Module, abc.ABC):
     Attributes:
         settings_class: how models of this kind read texts.
         inputs: of `_answers`, whose arguments give them their names.
+        example_inputs: examples of them as Python code.
     """
 
     settings_class: ClassVar[type[TaskSettings]]
     inputs: ClassVar[tuple[tf.TensorSpec, ...]] = (TEXTS,)
+    example_inputs: ClassVar[str] = ""
 
     def __init__(self, trained: TrainedModel, files: list[str]):
         super().__init__(name="albert")
@@ -77,9 +79,9 @@ class TaskExport(tf.Module, abc.ABC):
         self._symbols = self.tokenizer.symbols
 
     @classmethod
-    @abc.abstractmethod
     def example(cls, settings: Any) -> str:
-        """Return example inputs of the signature as Python code."""
+        """Return `example_inputs` of a model with some settings."""
+        return cls.example_inputs
 
     def signatures(self) -> dict:
         """Return the serving signatures by name; by default `serving_default`, with `inputs`."""

@@ -24,14 +24,11 @@ class MultipleChoiceExport(TaskExport):
 
     settings_class = MultipleChoiceSettings
     inputs = (TEXTS, TEXTS, tf.TensorSpec([None, None], tf.string))
+    example_inputs = (
+        'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."]), '
+        'options=tf.constant([["the cat", "the mat"]])'
+    )
     _settings: MultipleChoiceSettings
-
-    @classmethod
-    def example(cls, settings: MultipleChoiceSettings) -> str:
-        return (
-            'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."]), '
-            'options=tf.constant([["the cat", "the mat"]])'
-        )
 
     def _answers(self, context, question, options):
         settings = self._settings

@@ -5,7 +5,6 @@ in `albert_tf.tasks.question_answering`.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -106,22 +105,6 @@ class Candidates(NamedTuple):
     last: tf.Tensor
 
 
-class BestSpans(NamedTuple):
-    """The best span of each question, `[questions]`.
-
-    Attributes:
-        score: float64; 0 if there is none.
-        found: bool, whether there is one.
-        first: int64, index of its first token in the context; 0 if there is none.
-        last: int64, index of its last token.
-    """
-
-    score: tf.Tensor
-    found: tf.Tensor
-    first: tf.Tensor
-    last: tf.Tensor
-
-
 def _independent(
     windows: Windows, outputs: dict[str, tf.Tensor], settings: QuestionAnsweringSettings
 ) -> Candidates:
@@ -183,30 +166,13 @@ def _null_of_class(outputs: dict[str, tf.Tensor], best) -> tf.Tensor:
     return tf.cast(outputs["cls_logits"], tf.float64)
 
 
-class Finder(NamedTuple):
-    """How answers are found in the outputs of a head.
-
-    Attributes:
-        outputs: names of the outputs to use.
-        candidates: returns the candidate spans of the windows.
-        null: returns each window's score for "no answer", given the score of the question's best
-            span.
-    """
-
-    outputs: tuple[str, ...]
-    candidates: Callable[[Windows, dict[str, tf.Tensor], QuestionAnsweringSettings], Candidates]
-    null: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
-
-
-# Name of a head -> its finder.
-FINDERS = {
-    "span": Finder(("start_logits", "end_logits"), _independent, _null_of_logits),
-    "conditional_span": Finder(
+# Head -> names of the outputs to read; the candidate spans of windows; and the score of each window
+# for "no answer", given that of the best span of its question.
+_FINDERS = {
+    "span": (("start_logits", "end_logits"), _independent, _null_of_logits),
+    "conditional_span": (
         (
-            "start_top_log_probs",
-            "start_top_index",
-            "end_top_log_probs",
-            "end_top_index",
+            *("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index"),
             "cls_logits",
         ),
         _conditional,
@@ -215,7 +181,9 @@ FINDERS = {
 }
 
 
-def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> BestSpans:
+def best_spans(
+    windows: Windows, candidates: Candidates, start, end, questions
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the best span of each question that is not white space.
 
     Ties are resolved in favor of the earlier and shorter span.
@@ -226,6 +194,10 @@ def best_spans(windows: Windows, candidates: Candidates, start, end, questions) 
         start: int64 `[tokens of all contexts]`, where text begins at or after each token.
         end: int64 `[tokens of all contexts]`, where text ends at or before each token.
         questions: number of questions.
+
+    Returns:
+        The score, float64, whether there is a span, bool, and its first and last token in the
+        context, int64, `[questions]` each; 0 if there is none.
     """
     # Padded with one element, since there may be no token at all.
     of_first, of_last = (
@@ -247,7 +219,7 @@ def best_spans(windows: Windows, candidates: Candidates, start, end, questions) 
     least = tf.reduce_min(tf.where(ties, both, tf.int64.max), axis=1)
     least = tf.math.unsorted_segment_min(least, windows.question, questions)
     least = tf.where(found, least, 0)
-    return BestSpans(tf.where(found, best, 0.0), found, least // most, least % most)
+    return tf.where(found, best, 0.0), found, least // most, least % most
 
 
 def null_scores(windows: Windows, of_windows: tf.Tensor, questions) -> tf.Tensor:
@@ -269,6 +241,7 @@ class QuestionAnsweringExport(TaskExport):
 
     settings_class = QuestionAnsweringSettings
     inputs = (TEXTS, TEXTS)
+    example_inputs = 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
     _settings: QuestionAnsweringSettings
 
     def __init__(self, trained: TrainedModel, files: list[str]):
@@ -278,12 +251,8 @@ class QuestionAnsweringExport(TaskExport):
             self._settings = dataclasses.replace(
                 self._settings, null_score_diff_threshold=threshold
             )
-        self._finder = FINDERS[trained.head]
+        self._finder = _FINDERS[trained.head]
         self._is_space = graph_characters.GraphTable(graph_characters.white_space())
-
-    @classmethod
-    def example(cls, settings: QuestionAnsweringSettings) -> str:
-        return 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
 
     def _answers(self, question, context):
         settings, count = self._settings, tf.size(question, tf.int64)
@@ -291,19 +260,18 @@ class QuestionAnsweringExport(TaskExport):
         characters = tf.strings.unicode_decode(context, "UTF-8")
         start, end = self._edges(characters, ids, start.flat_values, end.flat_values)
         windows = make_windows(self.tokenizer.encode(question), ids, self._symbols, settings)
-        outputs = self._in_batches(windows.features, self._finder.outputs)
-        candidates = self._finder.candidates(windows, outputs, settings)
-        best = best_spans(windows, candidates, start, end, count)
-        null = self._finder.null(outputs, tf.gather(best.score, windows.question))
-        null = null_scores(windows, null, count)
-        given = best.found
+        names, candidates_of, null_of = self._finder
+        outputs = self._in_batches(windows.features, names)
+        candidates = candidates_of(windows, outputs, settings)
+        score, given, first, last = best_spans(windows, candidates, start, end, count)
+        null = null_scores(windows, null_of(outputs, tf.gather(score, windows.question)), count)
         if settings.version_2_with_negative:
             given &= null <= settings.null_score_diff_threshold
 
         # Padded with one element, since there may be no token at all.
         edges = (
             tf.gather(tf.pad(place, [[0, 1]]), tf.where(given, ids.row_starts() + token, 0))
-            for place, token in ((start, best.first), (end, best.last))
+            for place, token in ((start, first), (end, last))
         )
         start, end = (tf.where(given, place, 0) for place in edges)
         answer = slices(characters, tf.range(count), start, end - start)
@@ -311,7 +279,7 @@ class QuestionAnsweringExport(TaskExport):
             "answer": tf.strings.unicode_encode(answer, "UTF-8"),
             "start": tf.cast(tf.where(given, start, -1), tf.int32),
             "end": tf.cast(tf.where(given, end, -1), tf.int32),
-            "score": tf.cast(best.score, tf.float32),
+            "score": tf.cast(score, tf.float32),
             "null_score": tf.cast(null, tf.float32),
         }
 

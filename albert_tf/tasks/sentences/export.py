@@ -12,10 +12,7 @@ class SentenceExport(TaskExport):
     """
 
     settings_class = SentenceSettings
-
-    @classmethod
-    def example(cls, settings: SentenceSettings) -> str:
-        return 'text=tf.constant(["The cat sat on the mat."])'
+    example_inputs = 'text=tf.constant(["The cat sat on the mat."])'
 
     def _answers(self, text):
         room = self._settings.max_seq_length - 2

@@ -283,6 +283,7 @@ class TaggingExport(TaskExport):
     """
 
     settings_class = TaggingSettings
+    example_inputs = 'text=tf.constant(["Anna lives in Paris."])'
     _settings: TaggingSettings
 
     def __init__(self, trained: TrainedModel, files: list[str]):
@@ -300,10 +301,6 @@ class TaggingExport(TaskExport):
         self._begins, self._continues, self._is_entity = (
             tf.constant([prefix in among for prefix, _ in parts]) for among in ("BI", "IE", "BIES")
         )
-
-    @classmethod
-    def example(cls, settings: TaggingSettings) -> str:
-        return 'text=tf.constant(["Anna lives in Paris."])'
 
     def _answers(self, text):
         length = self._settings.max_seq_length
