@@ -48,6 +48,13 @@ _USES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 # What may be a name of published weights, which looks like a relative path.
 _WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file", "teacher")
 
+# What `ensemble` leaves no choice of.
+_NOT_OF_ENSEMBLES = (
+    *("seeds", "learning_rates", "train_batch_sizes"),
+    *("init_checkpoint", "albert_hub_module_handle", "albert_config_file"),
+    *("spm_model_file", "vocab_file"),
+)
+
 # What programs write to `output_dir`, besides checkpoints and what describes the model.
 _RESULTS = re.compile(
     r"(predictions|nbest_predictions|null_odds|test_results|eval_results|checkpoint_scores|grid|"
@@ -126,6 +133,7 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
         InputError: If an option is invalid, or a file or folder is missing.
     """
     if options.ensemble:
+        _check_ensemble(options)
         options.check()
         _check_use(options)
         for member in member_options(options):
@@ -146,6 +154,28 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
             raise InputError(f"`{name}`={path}: no such file or folder")
     if check_data:
         check_data(options)
+
+
+def _check_ensemble(options: FineTuningOptions) -> None:
+    if options.do_train:
+        raise InputError(
+            "`do_train`: cannot be combined with `ensemble`, whose models are trained before; "
+            "set `do_train`=false"
+        )
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    for name in _NOT_OF_ENSEMBLES:
+        if getattr(options, name) != defaults[name]:
+            raise InputError(
+                f"`{name}`: cannot be combined with `ensemble`, whose models are trained, and "
+                "have configs and vocabularies of their own"
+            )
+    if options.streams:
+        raise InputError("`predict_file`=-: an ensemble reads files only")
+    if options.eval_checkpoints == "all":
+        raise InputError(
+            "`eval_checkpoints`=all: writes to the folders of the models, which `ensemble` "
+            "only reads"
+        )
 
 
 def _check_use(options: FineTuningOptions) -> None:

@@ -24,22 +24,13 @@ FROM_HUB = "from_tf_hub"
 # on, and a row for each model.
 SEEDS_FILE, FOLD_ROWS_FILE, ENSEMBLE_FILE = "seeds.json", "folds.json", "ensemble.tsv"
 
-# What `ensemble` leaves no choice of.
-_NOT_OF_ENSEMBLES = (
-    *("seeds", "learning_rates", "train_batch_sizes"),
-    *("init_checkpoint", "albert_hub_module_handle", "albert_config_file"),
-    *("spm_model_file", "vocab_file"),
-)
-
 Options = TypeVar("Options", bound="FineTuningOptions")
 
 
 def inherited_option(default: Any, help: str, **declared: Any) -> Any:
     """Declare an `option` that a trained folder records, and that is then taken from there.
 
-    Args:
-        default: its value without such a folder.
-        help, **declared: of `option`; the text for `--help` is completed.
+    The default is its value without such a folder; the text for `--help` is completed.
     """
     otherwise = "" if default is None else f", else {str(default).lower() or 'empty'}"
     text = f"{help}; by default as when the model in --output_dir was trained{otherwise}."
@@ -245,40 +236,16 @@ class FineTuningOptions(TrainingOptions):
                 f"`predict_output`={self.predict_output}: needs `do_predict` and "
                 "`predict_file`=-; other predictions are files in `output_dir`"
             )
-        if self.ensemble:
-            self._check_ensemble()
         variants = self.variants()
         if len(variants) > 1 and not self.do_eval:
-            asked = {
-                "learning_rates": self.learning_rates,
-                "train_batch_sizes": self.train_batch_sizes,
-            }
-            given = [f"`{name}`={','.join(values)}" for name, values in asked.items() if values]
+            asked = (
+                (name, getattr(self, name)) for name in ("learning_rates", "train_batch_sizes")
+            )
+            given = [f"`{name}`={','.join(values)}" for name, values in asked if values]
             several = given[0] if given else f"`seeds`={self.seeds}"
             raise InputError(f"{several}: needs `do_eval`, whose results compare the runs")
         for variant in variants:
             check_limits(variant)
-
-    def _check_ensemble(self) -> None:
-        if self.do_train:
-            raise InputError(
-                "`do_train`: cannot be combined with `ensemble`, whose models are trained before; "
-                "set `do_train`=false"
-            )
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in _NOT_OF_ENSEMBLES:
-            if getattr(self, name) != defaults[name]:
-                raise InputError(
-                    f"`{name}`: cannot be combined with `ensemble`, whose models are trained, and "
-                    "have configs and vocabularies of their own"
-                )
-        if self.streams:
-            raise InputError("`predict_file`=-: an ensemble reads files only")
-        if self.eval_checkpoints == "all":
-            raise InputError(
-                "`eval_checkpoints`=all: writes to the folders of the models, which `ensemble` "
-                "only reads"
-            )
 
     def variants(self) -> "list[FineTuningOptions]":
         """Return the options of each run that these ask for; several runs get folders of their own.
@@ -293,8 +260,9 @@ class FineTuningOptions(TrainingOptions):
                 f"{2**31 - self.seeds}"
             )
         rates = _numbers("learning_rates", self.learning_rates, float) or [self.learning_rate]
-        sizes = _numbers("train_batch_sizes", self.train_batch_sizes, int)
-        sizes = sizes or [self.train_batch_size]
+        sizes = _numbers("train_batch_sizes", self.train_batch_sizes, int) or [
+            self.train_batch_size
+        ]
         seeds = range(self.random_seed, self.random_seed + self.seeds)
         runs = []
         for rate, size, seed in itertools.product(rates, sizes, seeds):
@@ -317,22 +285,16 @@ class FineTuningOptions(TrainingOptions):
         return {**super().optimizer_arguments(config), "learning_rate_scales": scales}
 
     def recorded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options that a trained folder records.
+        """Return option -> value, of the content of a trained folder's `settings_file`.
 
-        Args:
-            values: content of its `settings_file`.
-
-        Returns:
-            Option -> value; names that are not in `inherited` are ignored.
+        Names that are not in `inherited` are ignored.
         """
         return values
 
     def with_defaults(self: Options, longest: int | None = None) -> Options:
         """Return the options with defaults for those in `inherited` that are still None.
 
-        Args:
-            longest: `max_position_embeddings` of the model, which limits the default of
-                `max_seq_length`; None if it is unknown.
+        That of `max_seq_length` is at most the `longest`, the model's `max_position_embeddings`.
         """
         defaults = dict(self.inherited)
         if longest is not None:
@@ -358,8 +320,7 @@ class FineTuningOptions(TrainingOptions):
     def resolved(self: Options, train_examples: int) -> Options:
         """Return the options with numbers of steps computed from epochs and proportions.
 
-        Args:
-            train_examples: number of examples to train on; 0 without training.
+        The number of examples to train on is 0 without training.
         """
         steps, warmup = self.train_step, self.warmup_step
         if self.num_train_epochs and train_examples:
@@ -383,6 +344,38 @@ class FineTuningOptions(TrainingOptions):
             "predict": self.do_predict and not self.streams,
         }
         return tuple(split for split, wanted in asked.items() if wanted)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaughtOptions(FineTuningOptions):
+    """Options of programs that train on classes, which a teacher may predict, too."""
+
+    teacher: str | None = option(
+        None,
+        "Trained model whose probabilities are learned, besides labels: a training folder of this "
+        "program, a folder of Hugging Face or a name on its Hub. Training rows may then lack "
+        "labels.",
+        group="Training",
+        path="weights",
+    )
+    teacher_temperature: float = option(
+        2.0, "Divides the logits of teacher and student in the teacher's part of the loss.", above=0
+    )
+    teacher_weight: float = option(
+        0.5,
+        "Weight of the teacher's part of the loss; that of the labels is 1 minus this.",
+        minimum=0,
+        maximum=1,
+    )
+
+    @property
+    def taught(self) -> bool:
+        """Whether training learns from a teacher, so that rows may lack labels."""
+        return bool(self.teacher and self.do_train)
+
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        return super().input_files() | ({"teacher": self.teacher} if self.taught else {})
 
 
 def _numbers(name: str, values: tuple[str, ...], kind: type) -> list:

@@ -22,6 +22,7 @@ from albert_tf.finetuning.finetuning_options import (
     FOLD_ROWS_FILE,
     SEEDS_FILE,
     FineTuningOptions,
+    TaughtOptions,
 )
 from albert_tf.finetuning.single_run import (
     FINISHED_FILE,
@@ -34,7 +35,6 @@ from albert_tf.finetuning.single_run import (
 )
 from albert_tf.finetuning.task import ExampleSet, Fold, Outputs, data_key
 from albert_tf.finetuning.teacher import Teacher, taught_set
-from albert_tf.finetuning.teacher_options import TaughtOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.report.sections import Section, table_of, text_table, to_tsv

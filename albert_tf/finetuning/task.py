@@ -3,9 +3,11 @@
 import abc
 import dataclasses
 import hashlib
+import io
 import json
 import logging
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -15,8 +17,7 @@ from scipy.special import log_expit, log_softmax, logsumexp
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import make_folder, write_text
-from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.files import exists, make_folder, open_file, sha256_of, write_bytes, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
@@ -31,6 +32,9 @@ Outputs = dict[str, np.ndarray]
 # Numbers of the rows to train on, and of those to predict.
 Fold = tuple[np.ndarray, np.ndarray]
 FeaturesOfKind = TypeVar("FeaturesOfKind", bound=Features)
+
+# Of cached arrays; must be raised when the same text is encoded differently.
+_CACHE_VERSION = 1
 
 # Scores of `--do_predict`, if the answers are known.
 PREDICT_RESULTS_FILE = "predict_results.txt"
@@ -83,6 +87,9 @@ class FineTuningTask(abc.ABC):
     A subclass must define `objective`, `metric`, `read`, `encode`, `build_model`, `score` and
     `decode`; the other methods have defaults. `fine_tune(options, MyTask)` trains, evaluates and
     predicts with it.
+
+    What methods get as `examples` is a set of the split "eval" or "predict", which may lack labels
+    in the latter; and as `outputs` those of the model for it, `[rows of features, ...]` by name.
 
     Args:
         options: of the program. A task may complete them (steps computed from epochs); the runner
@@ -175,16 +182,11 @@ class FineTuningTask(abc.ABC):
 
     @abc.abstractmethod
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        """Compute results by name, such as `eval_accuracy`.
-
-        Args:
-            examples: a set of the split "eval".
-            outputs: of the model, `[rows of features, ...]` by name.
-        """
+        """Compute the results of a set of the split "eval" by name, such as `eval_accuracy`."""
 
     @abc.abstractmethod
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
-        """Predictions as text, one line per example; arguments as for `score`."""
+        """Return predictions as text, one line per example."""
 
     def folds(self, examples: Sequence[Any]) -> Sequence[Fold]:
         """Return the folds of the training rows, for cross-validation; () for a run on all rows.
@@ -205,12 +207,7 @@ class FineTuningTask(abc.ABC):
         raise InputError(f"`teacher`: {self.title} cannot be taught")
 
     def log_probabilities(self, examples: ExampleSet, outputs: Outputs) -> list[np.ndarray]:
-        """Return what a student learns, for each example `[predictions, classes]`.
-
-        Args:
-            examples: of the split "predict".
-            outputs: as for `score`.
-        """
+        """Return what a student learns, for each example `[predictions, classes]`."""
         raise NotImplementedError
 
     def teacher_feature(
@@ -218,9 +215,7 @@ class FineTuningTask(abc.ABC):
     ) -> np.ndarray:
         """Return probabilities as a feature of examples to train on, as `ClassesObjective` has it.
 
-        Args:
-            features: of the examples.
-            probabilities: of each, shaped as those of `log_probabilities`.
+        Those of each example have the shape of its `log_probabilities`.
         """
         raise NotImplementedError
 
@@ -275,32 +270,18 @@ class FineTuningTask(abc.ABC):
         logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        """Return what the report shows about a set besides its results.
-
-        Args:
-            examples: of the split "eval" or "predict"; the latter may lack labels.
-            outputs: as for `score`.
-        """
+        """Return what the report shows about a set besides its results."""
         return []
 
     def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
         """Describe a model that learned nothing ("every prediction is 'a'"); None if it learned.
 
-        Args:
-            examples: a set of the split "eval"; one with the same answer throughout tells nothing.
-            outputs: as for `score`.
+        A set of the split "eval" with the same answer throughout tells nothing.
         """
         return None
 
     def baseline(self, examples: ExampleSet) -> Baseline | None:
-        """Return the results of answers without a model, which a report compares.
-
-        Args:
-            examples: a set of the split "eval".
-
-        Returns:
-            None if the task has no baseline.
-        """
+        """Return the results of answers without a model for a set of the split "eval", if any."""
         return None
 
     def ensemble_settings(self) -> dict[str, Any]:
@@ -310,20 +291,13 @@ class FineTuningTask(abc.ABC):
     def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
         """Return the outputs of an ensemble, which `score` and `decode` read like those of a model.
 
-        By default the mean of each output. Tasks with probabilities average these instead.
-
-        Args:
-            examples: a set of the split "eval" or "predict".
-            outputs: of each model for the set.
+        They are those of each model. By default, the mean of each output; tasks with probabilities
+        average these instead.
         """
         return mean_of_outputs(outputs)
 
     def parse_lines(self, lines: Sequence[str], first: int) -> Sequence[Any]:
-        """Examples from lines of standard input, one each.
-
-        Args:
-            lines: without their line ends.
-            first: number of the first line, counted from 1, for errors.
+        """Return an example for each line of standard input; they are counted from `first`.
 
         Raises:
             InputError: If a line is invalid.
@@ -357,3 +331,52 @@ def mean_log_odds(logits: Sequence[np.ndarray]) -> np.ndarray:
     """
     stacked = np.stack(logits).astype(np.float64)
     return logsumexp(log_expit(stacked), axis=0) - logsumexp(log_expit(-stacked), axis=0)
+
+
+def cached_arrays(
+    folder: str,
+    sources: Sequence[str | bytes],
+    settings: Mapping[str, Any],
+    make: Callable[[], Outputs],
+    name: str = "examples",
+) -> Outputs:
+    """Return what `make` returns, or its cached copy in `folder`, the file of `cached_file`.
+
+    Files are written completely or not at all; a damaged one is reported and replaced. Arrays may
+    have any dtype except objects.
+
+    Raises:
+        InputError: If the folder cannot be written.
+    """
+    path = cached_file(folder, sources, settings, name)
+    if exists(path):
+        try:
+            with open_file(path, "rb") as file:
+                kept = io.BytesIO(file.read())
+            with np.load(kept, allow_pickle=False) as arrays:  # which checks their checksums
+                return {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            logger.warning("%s is damaged and will be replaced: %s", path, error)
+    make_folder(folder, "cached_dir")
+    made = make()
+    content = io.BytesIO()
+    np.savez(content, **made)  # type: ignore[arg-type]
+    write_bytes(path, content.getvalue())
+    return made
+
+
+def cached_file(
+    folder: str, sources: Sequence[str | bytes], settings: Mapping[str, Any], name: str
+) -> str:
+    """Return the path of the copy of `cached_arrays`, which may not exist.
+
+    Its name is a hash of everything that the content depends on, so it is never out of date: of the
+    sources, which are paths of files or bytes, and of settings, serializable as JSON.
+    """
+    digest = hashlib.sha256(json.dumps([_CACHE_VERSION, settings], sort_keys=True).encode())
+    for source in sources:
+        if isinstance(source, str):
+            digest.update(bytes.fromhex(sha256_of(source)))
+        else:
+            digest.update(hashlib.sha256(source).digest())
+    return f"{folder}/{name}-{digest.hexdigest()[:32]}.npz"

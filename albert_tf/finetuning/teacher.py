@@ -20,11 +20,16 @@ from scipy.special import softmax
 from albert_tf.checkpoints import FOLDERS
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, file_identity
-from albert_tf.finetuning.cache import Arrays, cached_arrays, cached_file
 from albert_tf.finetuning.context import RunContext
+from albert_tf.finetuning.finetuning_options import TaughtOptions
 from albert_tf.finetuning.single_run import outputs_of
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask
-from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.finetuning.task import (
+    ExampleSet,
+    FineTuningTask,
+    Outputs,
+    cached_arrays,
+    cached_file,
+)
 from albert_tf.interop.huggingface import WEIGHTS
 from albert_tf.logs import counted
 from albert_tf.task_kinds import task_kinds
@@ -85,7 +90,7 @@ class Teacher:
         """Return the context with the teacher's probabilities among the features to train on."""
         workers = self._context.engine.workers
         predicted = self._predict() if self._opened else None
-        kept: Arrays = {}
+        kept: Outputs = {}
         for is_turn_of_chief in (True, False):
             with workers.synchronized():
                 if workers.is_chief == is_turn_of_chief:
@@ -108,7 +113,7 @@ class Teacher:
             sets=[taught if each is self._train else each for each in sets]
         )
 
-    def _predict(self) -> Arrays:
+    def _predict(self) -> Outputs:
         """Return log-probabilities of all examples, one after the other, and their shapes."""
         options, engine, examples = self._options, self._context.engine, self._train.examples
         logger.info("teacher %s: predicts %s", options.teacher, counted(len(examples), "example"))

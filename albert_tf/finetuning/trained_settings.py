@@ -42,8 +42,8 @@ def read_settings(
 
     Args:
         kind: of the settings.
-        path: path of the weights, a file or a folder.
-        file_name: name of the file; it may contain other values too, or not exist.
+        path: of the weights, a file or a folder.
+        file_name: the file may contain other values too, or not exist.
         changes: attribute -> value that overrides the file; None to keep that of the file.
 
     Raises:

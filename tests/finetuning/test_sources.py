@@ -11,13 +11,13 @@ import pytest
 from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.finetuning import cache
 from albert_tf.finetuning.context import (
     adjacent_files,
     find_config,
     find_tokenizer,
     with_hub_module,
 )
+from albert_tf.finetuning.task import cached_arrays
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.folder import check_trained_folder
@@ -175,7 +175,7 @@ def test_arrays_are_kept_by_content(tmp_path, capsys):
             made.append(1)
             return {"a": np.arange(1000), "b": np.array([text])}
 
-        return cache.cached_arrays(str(folder), [str(source), *sources], settings or {}, make)
+        return cached_arrays(str(folder), [str(source), *sources], settings or {}, make)
 
     first = get()
     again = get()

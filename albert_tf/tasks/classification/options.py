@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from albert_tf import original_flags
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import inherited_option
-from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.finetuning.finetuning_options import TaughtOptions, inherited_option
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option, seed_option
 from albert_tf.tasks.classification import KIND

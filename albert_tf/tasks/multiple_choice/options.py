@@ -5,8 +5,7 @@ from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.files import Positive
-from albert_tf.finetuning.finetuning_options import inherited_option
-from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.finetuning.finetuning_options import TaughtOptions, inherited_option
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option
 from albert_tf.tasks.multiple_choice import KIND

@@ -4,8 +4,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, inherited_option
-from albert_tf.finetuning.teacher_options import TaughtOptions
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, TaughtOptions, inherited_option
 from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.hub.huggingface import PREFIX, PublishedSet
 from albert_tf.options import option
