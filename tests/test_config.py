@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 
 import pytest
 
@@ -55,67 +54,11 @@ def test_sharing_has_the_papers_parameter_counts(width, sharing):
     assert round(count / 1e6) == TABLE_4[width][sharing]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"embedding_size": 64},
-        {"num_hidden_groups": 2},
-        {"inner_group_num": 2},
-        {"hidden_size": 32, "embedding_size": 32},
-        {"parameter_sharing": "all"},
-        {"parameter_sharing": "attention"},
-        {"parameter_sharing": "ffn", "inner_group_num": 2},
-        {"parameter_sharing": "none"},
-    ],
-)
-def test_formula_counts_what_the_encoder_holds(changes):
-    from albert_tf.modeling.encoder import AlbertEncoder
-
-    fields = {
-        "vocab_size": 50,
-        "embedding_size": 16,
-        "hidden_size": 64,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "intermediate_size": 96,
-        "max_position_embeddings": 20,
-    }
-    config = AlbertConfig(**{**fields, **changes})
-    weights = AlbertEncoder(config).weights
-    assert sum(math.prod(weight.shape) for weight in weights) == config.parameter_count()
-
-
 def test_version_2_has_no_dropout_and_xxlarge_never_had():
     assert AlbertConfig.preset("base", 1).hidden_dropout_prob == 0.1
     assert AlbertConfig.preset("base", 1).attention_probs_dropout_prob == 0.1
     for size, version in (("base", 2), ("xxlarge", 1)):
         assert AlbertConfig.preset(size, version).hidden_dropout_prob == 0.0
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"hiden_size": 64}, "unknown key 'hiden_size'"),
-        (
-            {"hidden_size": 100, "num_attention_heads": 12},
-            "hidden_size=100.*heads=12",
-        ),
-        ({"num_hidden_layers": 12, "num_hidden_groups": 5}, "num_hidden_groups=5"),
-        ({"hidden_act": "swish"}, "swish.*gelu"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob=1.0"),
-        ({"vocab_size": 0}, "vocab_size=0: must be a whole number"),
-        ({"num_hidden_groups": -3}, "num_hidden_groups=-3: must be a whole number"),
-        ({"intermediate_size": 2.0}, "intermediate_size=2.0: must be a whole number"),
-        ({"parameter_sharing": "some"}, "parameter_sharing='some'.*all, attention, ffn, none"),
-        ([], "must be object, not"),
-    ],
-)
-def test_bad_values_are_named(tmp_path, values, message):
-    path = tmp_path / "albert_config.json"
-    path.write_text(json.dumps(values))
-    with pytest.raises(InputError, match=rf"albert_config.json: .*{message}"):
-        AlbertConfig.from_json_file(str(path))
 
 
 @pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(AlbertConfig)])
@@ -163,14 +106,6 @@ def test_what_published_files_say_besides_is_read():
     assert AlbertConfig.from_dict({**ONLY_STRUCTURE, **symbols}) == AlbertConfig()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(key, 1 if value != 1 else 2) for key, value in ONLY_STRUCTURE.items()]
-)
-def test_other_structures_are_refused(key, value):
-    with pytest.raises(InputError, match=rf"here: {key}={value}: ALBERT supports only "):
-        AlbertConfig.from_dict({**ONLY_STRUCTURE, key: value}, source="here")
-
-
 HUGGING_FACE = {
     "model_type": "albert",
     "architectures": ["AlbertForMaskedLM"],
@@ -188,11 +123,8 @@ HUGGING_FACE = {
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        ("gelu_new", "gelu"),
-        ("gelu_pytorch_tanh", "gelu"),
-        ("gelu", "gelu_exact"),
-        ("relu", "relu"),
-        (None, "gelu"),
+        *(("gelu_new", "gelu"), ("gelu_pytorch_tanh", "gelu"), ("gelu", "gelu_exact")),
+        *(("relu", "relu"), (None, "gelu")),
     ],
 )
 def test_hugging_faces_files_are_read(theirs, ours):
@@ -204,18 +136,34 @@ def test_hugging_faces_files_are_read(theirs, ours):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("values", "message"),
     [
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05.*1e-12"),
-        ({"model_type": "bert"}, "model_type='bert'.*'albert'"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings=False.*True"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
-        ({"hidden_act": "silu"}, "hidden_act='silu'.*gelu"),
+        ({"hiden_size": 64}, "unknown key 'hiden_size'"),
+        ({"hidden_size": 100, "num_attention_heads": 12}, "hidden_size=100.*heads=12"),
+        ({"num_hidden_layers": 12, "num_hidden_groups": 5}, "num_hidden_layers=12.*groups=5"),
+        ({"hidden_act": "swish"}, "hidden_act='swish'.*gelu"),
+        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob=1.0"),
+        ({"vocab_size": 0}, "vocab_size=0: must be a whole number"),
+        ({"num_hidden_groups": -3}, "num_hidden_groups=-3: must be a whole number"),
+        ({"intermediate_size": 2.0}, "intermediate_size=2.0: must be a whole number"),
+        ({"parameter_sharing": "some"}, "parameter_sharing='some'.*all, attention, ffn, none"),
+        ([], "must be object, not"),
+        *(
+            ({**ONLY_STRUCTURE, key: 2}, f"{key}=2: ALBERT supports only ")
+            for key in ONLY_STRUCTURE
+        ),
+        ({**HUGGING_FACE, "layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05.*1e-12"),
+        ({**HUGGING_FACE, "model_type": "bert"}, "model_type='bert'.*'albert'"),
+        ({**HUGGING_FACE, "tie_word_embeddings": False}, "tie_word_embeddings=False.*True"),
+        ({**HUGGING_FACE, "position_embedding_type": "relative_key"}, "position_embedding_type="),
+        ({**HUGGING_FACE, "hidden_act": "silu"}, "hidden_act='silu'.*gelu"),
     ],
 )
-def test_what_hugging_faces_files_may_not_say_is_named(changes, message):
-    with pytest.raises(InputError, match=f"config.json: {message}"):
-        AlbertConfig.from_dict({**HUGGING_FACE, **changes}, source="config.json")
+def test_what_a_file_may_not_say_is_named(tmp_path, values, message):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=rf"/config.json: {message}"):
+        AlbertConfig.from_json_file(str(path))
 
 
 @pytest.mark.parametrize("recognized_by", ["model_type", "architectures"])
@@ -275,11 +223,7 @@ def test_a_config_of_the_original_may_have_keys_of_bert(key):
     published = {"num_hidden_groups": 1, "inner_group_num": 1, "gap_size": 0, "layers_to_keep": []}
     published["net_structure_type"] = 0
     values = {"embedding_size": 128, "hidden_size": 312, "num_attention_heads": 12}
-    values |= {
-        "directionality": "bidi",
-        "pooler_type": "first_token_transform",
-        "ln_type": "postln",
-    }
+    values |= {"directionality": "bidi", "pooler_type": "first_token", "ln_type": "postln"}
     config = AlbertConfig.from_dict({**values, key: published[key]})
     assert config == AlbertConfig(embedding_size=128, hidden_size=312, num_attention_heads=12)
     with pytest.raises(InputError, match="ln_type='preln': ALBERT supports only 'postln'"):

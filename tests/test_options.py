@@ -14,14 +14,7 @@ from albert_tf import configs
 from albert_tf.configs import with_recipe_paths
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.flag_help import is_required, parse_flags
-from albert_tf.options import (
-    check_limits,
-    declared,
-    define_flags,
-    flag_name,
-    from_flags,
-    option,
-)
+from albert_tf.options import check_limits, declared, define_flags, flag_name, from_flags, option
 from albert_tf.task_kinds import task_kinds
 from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
@@ -87,20 +80,18 @@ def test_defaults_and_values():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        ({"output_file": "./a//b.txt"}, {"output_file": "a/b.txt"}),
+        ({"output_file": pathlib.Path("gs://b/./x")}, {"output_file": "gs:/b/x"}),
+        ({"work_dir": "w/", "templates": "x/../t"}, {"work_dir": "w", "templates": "t"}),
         (
-            {"output_file": "./a//b.txt", "work_dir": "w/"},
-            {"output_file": "a/b.txt", "work_dir": "w"},
+            {"input_file": ("~/x/", "./y/**/*.txt", "")},
+            {"input_file": ("/me/x", "y/**/*.txt", "")},
         ),
-        (
-            {"output_file": pathlib.Path("gs://b/./x"), "input_file": ("~/x/", "./y/**/*.txt", "")},
-            {"output_file": "gs:/b/x", "input_file": ("/me/x", "y/**/*.txt", "")},
-        ),
-        ({"output_file": "a", "templates": "x/../t"}, {"templates": "t"}),
     ],
 )
 def test_paths_have_one_spelling(arguments, expected, monkeypatch):
     monkeypatch.setenv("HOME", "/me")
-    options = ExtractionOptions(**arguments)
+    options = ExtractionOptions(**{"output_file": "a", **arguments})
     assert {name: getattr(options, name) for name in expected} == expected
     assert dataclasses.replace(options) == options
 
@@ -237,34 +228,19 @@ def test_importing_the_package_and_the_programs_loads_no_tensorflow():
     assert run_python("-c", code).stderr == ""
 
 
-def test_every_public_name_is_there():
-    import albert_tf
-
-    for name in albert_tf.__all__:
-        assert getattr(albert_tf, name).__name__ == name
-
-
 _COMMAND = """
 import dataclasses, sys
-from albert_tf.errors import InputError
 from albert_tf.options import command, option
 
 @dataclasses.dataclass(frozen=True)
 class Options:
     count: int = option(3, "A number.")
-    source: str = option("here", "A place.", flag="from")
 
 def run(options):
-    raise InputError(f"`count`={options.count}: too many for `source`; see `elsewhere`")
+    WORK
 
 command(Options, run)()
 """
-
-
-def test_a_command_prints_the_arguments_in_an_error_as_flags():
-    done = run_python("-c", _COMMAND, "--count=4")
-    assert done.returncode == 1
-    assert done.stderr.endswith("error: --count=4: too many for --from; see `elsewhere`\n")
 
 
 @pytest.mark.parametrize(
@@ -282,8 +258,7 @@ def test_a_command_whose_output_is_not_read_ends_quietly(work, arguments, code, 
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     reader, writer = os.pipe()
     os.close(reader)
-    code_of_command = _COMMAND.replace("raise InputError", f"{work}; return\n    raise InputError")
-    words = [sys.executable, "-c", code_of_command, *arguments]
+    words = [sys.executable, "-c", _COMMAND.replace("WORK", work), *arguments]
     done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, "a\n" if code == 0 else "")
@@ -292,20 +267,15 @@ def test_a_command_whose_output_is_not_read_ends_quietly(work, arguments, code, 
 @pytest.mark.parametrize("arguments", [("--helpfull",), ("--version",)])
 def test_a_full_disk_is_one_line(arguments):
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-c", _COMMAND, *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words = [sys.executable, "-c", _COMMAND, *arguments]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
     message = "-c: error: standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, message)
 
 
 def test_a_broken_connection_is_an_error():
-    broken = "raise BrokenPipeError(32, 'Broken pipe')\n    InputError"
-    command = _COMMAND.replace("raise InputError", broken)
-    done = run_python("-c", command)
+    broken = "raise BrokenPipeError(32, 'Broken pipe')"
+    done = run_python("-c", _COMMAND.replace("WORK", broken))
     assert (done.returncode, done.stderr) == (1, "-c: error: Broken pipe\n")
 
 
@@ -333,9 +303,6 @@ command(MoreGrouped, print, original={"old": OriginalFlag("omit it")})()
 """
 
 
-_WITH_THIS_PACKAGE = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
 def run_help(flag: str) -> str:
     done = run_python("-c", _HELP_COMMAND, flag, COLUMNS="60")
     assert (done.returncode, done.stderr) == (0, "")
@@ -361,8 +328,7 @@ def test_help_describes_what_pips_starter_starts(tmp_path):
     script = tmp_path / "albert-convert"
     starter = """#!/bin/sh\n'''exec' "/a b/python" "$0" "$@"\n' '''\n"""
     script.write_text(f"{starter}from albert_tf.cli.convert import main\nmain()\n")
-    command = [sys.executable, script, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, env=_WITH_THIS_PACKAGE)
+    done = run_python(script, "--help", PYTHONPATH=str(ROOT))
     assert done.stdout.startswith("Converts ALBERT weights between formats.\n")
 
 

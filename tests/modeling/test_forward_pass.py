@@ -101,6 +101,8 @@ def randomise(model, seed=0):
 def test_outputs_are_those_of_the_formulas(shape):
     model = AlbertForPreTraining(AlbertConfig(**{**PLAIN, **SHAPES[shape]}))
     oracle = randomise(model)
+    encoder = model.encoder.trainable_variables
+    assert sum(np.prod(w.shape) for w in encoder) == model.config.parameter_count()
     features = random_features(model.config, (3, LENGTH))
     outputs, expected = forward(model, features), oracle.pretraining(features)
     outputs["encoder_outputs"] = np.stack(outputs["encoder_outputs"])
