@@ -1,19 +1,18 @@
-"""Properties of the model that hold whatever its weights are."""
+"""Properties of models whatever their weights are, and what `heads_only` leaves out."""
 
 import dataclasses
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
+from albert_tf.errors import InputError
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
-from tests.support.backends import forward
+from tests.modeling.test_parameters import MODELS
+from tests.support.backends import as_numpy, forward
 from tests.support.tiny import CONFIG, LENGTH, batch
-
-
-def changed(**fields):
-    return dataclasses.replace(CONFIG, **fields)
 
 
 def test_padding_does_not_reach_the_tokens():
@@ -57,7 +56,8 @@ def test_bfloat16_computes_nearly_the_same():
 
 
 def test_classifier_dropout_acts_in_training_only():
-    config = changed(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = dataclasses.replace(CONFIG, **rates)
     model = AlbertForSequenceClassification(config, num_labels=3, classifier_dropout=0.5)
     features = batch(4)
     plain = ops.convert_to_numpy(model(features)["logits"])
@@ -65,3 +65,82 @@ def test_classifier_dropout_acts_in_training_only():
     first = ops.convert_to_numpy(model(features, training=True)["logits"])
     assert not np.allclose(first, plain)
     assert not np.allclose(model(features, training=True)["logits"], first)
+
+
+# Large weights, so that the output at a position depends on the others.
+SHARED = dataclasses.replace(CONFIG, initializer_range=0.3)
+GROUPS = dataclasses.replace(SHARED, num_hidden_groups=2, inner_group_num=2)
+ONE_LAYER = dataclasses.replace(SHARED, num_hidden_layers=1)
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+def features(*names):
+    return {name: batch(6)[name] for name in names}
+
+
+def choices():
+    return {name: values.reshape(2, 3, -1) for name, values in features(*INPUTS).items()}
+
+
+# A model of `MODELS`, what it is called with.
+CASES = {
+    "pretraining": features(*INPUTS, "masked_lm_positions"),
+    "pretraining without masks": features(*INPUTS),
+    "choice": choices(),
+    **{name: features(*INPUTS) for name in ("classifier", "span", "conditional_span", "tagger")},
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("pretraining", SHARED), ("pretraining", GROUPS), *((name, ONE_LAYER) for name in CASES)],
+)
+def test_outputs_are_the_same(name, config):
+    keras.utils.set_random_seed(0)
+    inputs = CASES[name]
+    model = MODELS[name.partition(" ")[0]](config)
+    whole, heads = forward(model, inputs), forward(model, inputs, heads_only=True)
+    encoded = {"sequence_output", "pooled_output", "encoder_outputs"}
+    assert whole.keys() - heads.keys() == encoded
+    assert heads
+    for output, values in heads.items():
+        np.testing.assert_allclose(values, whole[output], rtol=0, atol=2e-5, err_msg=output)
+        assert np.ptp(values) > 1e-3, output
+
+
+@pytest.mark.parametrize("config", [SHARED, GROUPS], ids=["shared", "groups"])
+def test_the_last_layer_can_be_computed_at_a_few_positions(config):
+    keras.utils.set_random_seed(0)
+    encoder = AlbertEncoder(config)
+    inputs, positions = features(*INPUTS), batch(6)["masked_lm_positions"]
+    whole, few = as_numpy(encoder(inputs)), as_numpy(encoder.encode_at(inputs, positions))
+    assert set(few) == {"sequence_output", "pooled_output"}
+    at_positions = np.take_along_axis(whole["sequence_output"], positions[..., None], axis=1)
+    np.testing.assert_allclose(few["sequence_output"], at_positions, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(few["pooled_output"], whole["pooled_output"], rtol=0, atol=2e-5)
+
+
+@pytest.mark.integration
+def test_outputs_on_request_are_those_of_the_encoder():
+    keras.utils.set_random_seed(0)
+    model = AlbertForSequenceClassification(GROUPS, 3)
+    inputs = features(*INPUTS)
+    flags = ("output_hidden_states", "output_attentions", "output_embeddings")
+    outputs = as_numpy(model(inputs, **dict.fromkeys(flags, True)))
+    first, *others = outputs["hidden_states"]
+    assert len(others) == len(outputs["attentions"]) == len(outputs["encoder_outputs"]) == 4
+    np.testing.assert_array_equal(first, outputs["projected_embeddings"])
+    for hidden, layer in zip(others, outputs["encoder_outputs"], strict=True):
+        np.testing.assert_array_equal(hidden, layer)
+    padding = inputs["input_mask"][:, None, None] == 0
+    for weights in outputs["attentions"]:
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+        assert (weights * padding).max() < 1e-6
+    encoded = as_numpy(model.encoder(inputs, output_attentions=True))
+    np.testing.assert_array_equal(outputs["attentions"][-1], encoded["attentions"][-1])
+    for flag in flags:
+        with pytest.raises(
+            InputError, match=f"`{flag}`=True: cannot be combined with `heads_only`"
+        ):
+            model(inputs, heads_only=True, **{flag: True})

@@ -1,4 +1,7 @@
-"""The layer gives the ids of the tokenizer from Python strings, in `tf.data` and in a model."""
+"""The layer gives the ids of the tokenizer from Python strings, in `tf.data` and in a model.
+
+Also `keras.models.load_model` after nothing but `import albert_tf`, on another backend.
+"""
 
 import pathlib
 import shutil
@@ -8,12 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.text_models import preprocessor as module
 from albert_tf.text_models.preprocessor import Preprocessor
 from albert_tf.tokenizers import Tokenizer
-from tests.conftest import slow
+from tests.conftest import KERAS_ON_JAX, run_python, slow
 from tests.support import references, tiny
+from tests.support.backends import as_numpy
 from tests.support.models import letters
 
 TEXTS = ["A cat, 1999, sat.", "", "Ünï  [MASK] 中文\x00 " * 9, "b"]
@@ -115,3 +120,52 @@ def test_invalid_arguments_are_named(tokenizers):
         with pytest.raises(InputError) as error:
             call()
         assert str(error.value) == message
+
+
+LOAD = """
+import importlib.util
+import sys
+import numpy as np
+import albert_tf
+assert not {"keras", "jax", "tensorflow"} & set(sys.modules)
+importlib.util.find_spec("keras")  # as TensorFlow does
+import keras
+registered = set(keras.saving.get_custom_objects())
+public = [getattr(albert_tf, name) for name in albert_tf.__all__]
+schedules = keras.optimizers.schedules.LearningRateSchedule
+of_keras = (keras.layers.Layer, keras.optimizers.Optimizer, schedules)
+serializable = [f"albert_tf>{each.__name__}" for each in public
+                if isinstance(each, type) and issubclass(each, of_keras)]
+assert len(serializable) > 10
+assert set(serializable) <= registered, set(serializable) - registered
+(folder,) = sys.argv[1:]
+features = dict(np.load(f"{folder}/features.npz"))
+for name in ("encoder", "head", "functional"):
+    model = keras.models.load_model(f"{folder}/{name}.keras")
+    outputs = keras.tree.flatten(model(features))
+    np.save(f"{folder}/{name}.npy", keras.ops.convert_to_numpy(outputs[-1]))
+assert type(model.optimizer).__name__ == "Lamb", model.optimizer
+assert type(model.optimizer._learning_rate).__name__ == "WarmupPolynomialDecay"
+"""
+
+
+@pytest.mark.slow
+def test_models_are_loaded_in_a_fresh_process(tmp_path):
+    encoder = albert_tf.AlbertEncoder(tiny.CONFIG)
+    head = albert_tf.AlbertForSequenceClassification(tiny.CONFIG, num_labels=3)
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = {name: tiny.batch(2)[name] for name in names}
+    inputs = {name: keras.Input((LENGTH,), dtype="int32", name=name) for name in names}
+    outputs = keras.layers.Dense(2)(encoder(inputs)["pooled_output"])
+    functional = keras.Model(inputs, outputs)
+    schedule = albert_tf.create_schedule("polynomial", learning_rate=1e-3, num_train_steps=9)
+    functional.compile(albert_tf.Lamb(schedule), "mse")
+    models = {"encoder": encoder, "head": head, "functional": functional}
+    for name, model in models.items():
+        model.save(tmp_path / f"{name}.keras")
+    np.savez(tmp_path / "features.npz", **features)
+    done = run_python("-c", LOAD, tmp_path, **KERAS_ON_JAX)
+    assert done.returncode == 0, done.stderr
+    for name, model in models.items():
+        expected = as_numpy(keras.tree.flatten(model(features))[-1])
+        np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), expected, atol=1e-5)
