@@ -11,7 +11,6 @@ from sklearn.utils import compute_class_weight
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.context import read_sets
-from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import labels_text
@@ -32,9 +31,6 @@ from albert_tf.tokenizers import Tokenizer
 from tests.support.finetuning import options_of, write_files
 from tests.support.html import read_page
 
-ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
-numbers = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=2, max_size=30)
-
 
 def examples(*labels):
     return [Example(f"rows.tsv:{row}", "x", None, label) for row, label in enumerate(labels, 2)]
@@ -42,42 +38,6 @@ def examples(*labels):
 
 def task(target, metrics=("accuracy",), **fields):
     return ClassificationDataset("table", {}, metrics=metrics, target=target, **fields)
-
-
-def of(name, pairs):
-    truth, guesses = np.array(pairs).T
-    return METRICS[name].compute(truth, guesses)
-
-
-# All predictions and labels may be the same.
-@pytest.mark.integration
-@pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
-@given(ids)
-def test_accuracy_f1_and_matthews_by_their_formulas(pairs):
-    tp, tn, fp, fn = (
-        sum(pair == wanted for pair in pairs) for wanted in ((1, 1), (0, 0), (0, 1), (1, 0))
-    )
-    assert of("accuracy", pairs) == pytest.approx((tp + tn) / len(pairs))
-    assert of("f1", pairs) == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0)
-    root = np.sqrt(float((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
-    assert of("matthew_corr", pairs) == pytest.approx((tp * tn - fp * fn) / root if root else 0)
-
-
-@given(numbers)
-def test_correlations_by_their_formulas(pairs):
-    def pearson(truth, guesses):
-        truth, guesses = truth - truth.mean(), guesses - guesses.mean()
-        scale = np.sqrt((truth**2).sum() * (guesses**2).sum())
-        return (truth * guesses).sum() / scale if scale else 0
-
-    def ranks(values):
-        """Return mean ranks, of ties alike."""
-        return np.array([(values < v).sum() + ((values == v).sum() - 1) / 2 for v in values])
-
-    truth, guesses = np.array(pairs, float).T
-    assert of("pearson", pairs) == pytest.approx(pearson(truth, guesses), abs=1e-9)
-    assert of("spearman", pairs) == pytest.approx(pearson(ranks(truth), ranks(guesses)), abs=1e-9)
-    assert of("mse", pairs) == pytest.approx(((truth - guesses) ** 2).mean())
 
 
 SAME_LABELS = ["caf\u00e9 au lait", " cafe\u0301 au lait", "caf\u00e9\u00a0au  lait\t"]
