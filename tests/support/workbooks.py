@@ -1,73 +1,23 @@
-"""Excel workbooks: .xlsx written here, .xls as xlwt wrote them, compressed."""
+"""Excel workbooks: .xlsx, and .xls as xlwt wrote them, compressed."""
 
 import base64
 import pathlib
-import zipfile
 import zlib
-from xml.sax.saxutils import escape
 
-_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+import openpyxl
 
 
 def write_xlsx(path: pathlib.Path, *sheets: list[list[str | float]], merged: str = "") -> None:
     """Write sheets of rows of texts and numbers; merged is a range such as "A2:A3"."""
-    numbers = range(1, len(sheets) + 1)
-    with zipfile.ZipFile(path, "w") as file:
-        overrides = "".join(
-            f'<Override PartName="/xl/worksheets/sheet{n}.xml" '
-            f'ContentType="{_TYPE}.worksheet+xml"/>'
-            for n in numbers
-        )
-        file.writestr(
-            "[Content_Types].xml",
-            f'<Types xmlns="{_PACKAGE}/content-types">'
-            '<Default Extension="rels" '
-            'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-            f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}.sheet.main+xml"/>'
-            f"{overrides}</Types>",
-        )
-        file.writestr(
-            "_rels/.rels",
-            f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r1" '
-            f'Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        )
-        names = "".join(f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"/>' for n in numbers)
-        file.writestr(
-            "xl/workbook.xml",
-            f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>',
-        )
-        targets = "".join(
-            f'<Relationship Id="r{n}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet{n}.xml"/>'
-            for n in numbers
-        )
-        file.writestr(
-            "xl/_rels/workbook.xml.rels",
-            f'<Relationships xmlns="{_PACKAGE}/relationships">{targets}</Relationships>',
-        )
-        for number, rows in enumerate(sheets, start=1):
-            merge = f'<mergeCells><mergeCell ref="{merged}"/></mergeCells>' if merged else ""
-            data = "".join(_row(at, row) for at, row in enumerate(rows, start=1))
-            file.writestr(
-                f"xl/worksheets/sheet{number}.xml",
-                f'<worksheet xmlns="{_MAIN}"><sheetData>{data}</sheetData>{merge}</worksheet>',
-            )
-
-
-def _row(at: int, row: list[str | float]) -> str:
-    cells = []
-    for column, value in enumerate(row):
-        name = f"{chr(ord('A') + column)}{at}"
-        if isinstance(value, str):
-            text = escape(value)
-            cells.append(
-                f'<c r="{name}" t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
-            )
-        else:
-            cells.append(f'<c r="{name}"><v>{value}</v></c>')
-    return f'<row r="{at}">{"".join(cells)}</row>'
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets, start=1):
+        sheet = book.create_sheet(f"S{number}")
+        for row in rows:
+            sheet.append(row)
+        if merged:
+            sheet.merge_cells(merged)
+    book.save(path)
 
 
 def write_xls(path: pathlib.Path, compressed: str) -> None:
