@@ -22,11 +22,10 @@ from albert_tf.training.restoring import origin_file, with_local_weights
 from albert_tf.weights import Tensor, Weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
-from tests.interop.test_chinese_models import ALBERT_ZH, albert_zh_variables
 from tests.interop.test_convert import run
 from tests.support import layouts, tiny
 from tests.support.hub import COMMIT
-from tests.support.models import letters, random_model
+from tests.support.models import random_model
 from tests.support.servers import serving
 
 VOCABULARY = GOLDEN / "own_text" / "vocabulary.model"
@@ -94,28 +93,6 @@ def test_archives(name, tmp_path, monkeypatch, chinese_vocabulary):
     with serving({address: layouts.packed(tmp_path / "published")}) as server:
         monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
         check_loads(name, config, values)
-    assert len(server.requests) == 1
-
-
-@pytest.mark.integration
-def test_an_archive_of_brightmart(tmp_path, monkeypatch):
-    """A .zip whose config has a name of its own, with word embeddings in two factors."""
-    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "published" / "albert_tiny"
-    values = albert_zh_variables()
-    layouts.save(folder / "albert_model.ckpt", {n: v.astype("f4") for n, v in values.items()})
-    (folder / "albert_config_tiny.json").write_text(json.dumps(ALBERT_ZH))
-    (folder / "vocab.txt").write_text(letters(ALBERT_ZH["vocab_size"]))
-    shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path / "published")
-    address = "storage.googleapis.com/albert_zh/albert_tiny.zip"
-    with serving({address: (tmp_path / "a.zip").read_bytes()}) as server:
-        monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
-        encoder = albert_tf.from_preset(f"https://{address}")
-        assert albert_tf.Tokenizer.load(f"https://{address}").vocab_size == ALBERT_ZH["vocab_size"]
-    table = "bert/embeddings/word_embeddings"
-    product = values[table] @ values[f"{table}_2"]
-    loaded = {weight.path: weight.numpy() for weight in encoder.weights}
-    np.testing.assert_allclose(loaded[table], product, rtol=0, atol=1e-5)
     assert len(server.requests) == 1
 
 

@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.exported_encoder import ExportedEncoder
-from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.interop.saved_model import read_object_checkpoint, read_saved_model
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -50,17 +48,6 @@ def test_weights_of_model_garden_under_any_scope(scope, tmp_path):
     assert (weights.format, weights.unknown, weights.config) == ("saved_model", {}, None)
     table = weights.tensors["bert/embeddings/word_embeddings"]
     assert table.name == f"{scope}word_embeddings/embeddings"
-    for theirs, ours, shape in (
-        ("type_embeddings/embeddings", "bert/embeddings/token_type_embeddings", None),
-        ("embeddings/layer_norm/beta", "bert/embeddings/LayerNorm/beta", None),
-        ("transformer/self_attention_layer_norm/gamma", f"{BLOCK}/LayerNorm/gamma", None),
-        ("transformer/output_layer_norm/gamma", f"{BLOCK}/LayerNorm_1/gamma", None),
-        (QUERY, f"{BLOCK}/attention_1/self/query/kernel", (24, 24)),
-        ("transformer/self_attention/key/bias", f"{BLOCK}/attention_1/self/key/bias", (24,)),
-    ):
-        expected = module.value(theirs)
-        expected = expected if shape is None else expected.reshape(shape)
-        np.testing.assert_array_equal(weights.read(ours), expected)
 
 
 EARLY = (("self_attention/attention_output", "self_attention_output"),)
@@ -159,32 +146,6 @@ def test_the_config_is_what_keras_notes_of_the_encoder(tmp_path):
     assert read_saved_model(path).config == CONFIG
     (tmp_path / "module" / "assets" / "albert_config.json").write_text(relu.to_json())
     assert read_saved_model(path).config == relu, "the file says it, the notes only hint"
-
-
-@pytest.mark.parametrize("model_class", [AlbertEncoder, AlbertForPreTraining])
-def test_an_export_of_this_project(model_class, tmp_path):
-    model = model_class(CONFIG)
-    for number, weight in enumerate(model.weights):
-        weight.assign(np.random.default_rng(number).normal(size=weight.shape))
-    config_file, vocabulary = tmp_path / "albert_config.json", tmp_path / "vocabulary.model"
-    config_file.write_text(CONFIG.to_json())
-    vocabulary.write_text("a vocabulary")
-    heads = ("mlm", "sop") if model_class is AlbertForPreTraining else ()
-    module = ExportedEncoder(model, str(config_file), [str(vocabulary)], False, heads)
-    path = str(tmp_path / "export" / "encoder")
-    tf.saved_model.save(module, path)  # tracing its functions would take longer than all else
-    assert find_adjacent_files(path).normalization.do_lower_case is False
-
-    weights = open_weights(str(tmp_path / "export"))
-    assert (weights.path, weights.format, weights.config) == (path, "saved_model", CONFIG)
-    assert set(weights.tensors) == _variable_paths(model)
-    assert weights.unknown == {}
-    assert {key.split("/")[0] for key in weights.skipped} == {"do_lower_case", "dropout_state"}
-    again = model_class(CONFIG)
-    matched = load_weights(again, path)
-    assert (matched.missing, matched.unused, matched.notes) == ([], [], [])
-    for weight, expected in zip(again.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(weight.numpy(), expected.numpy(), weight.path)
 
 
 def test_a_module_in_the_format_of_tensorflow_1(tmp_path):

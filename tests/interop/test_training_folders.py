@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import orbax
+from albert_tf.checkpoints import TensorFlowFolder, orbax
 from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
@@ -36,7 +36,8 @@ from albert_tf.training.records import ORDER_FILE
 from albert_tf.training.rows import METRICS_FILE
 from albert_tf.training.run import DTYPE_FILE
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.interop.test_convert import assert_same, run
+from tests.interop.test_convert import assert_same, run, values_at
+from tests.support.models import random_model
 from tests.support.tiny import CONFIG
 
 pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
@@ -315,3 +316,19 @@ def test_the_best_of_earlier_versions_has_its_results_in_the_folder_of_training(
     assert find_adjacent_files(str(run_folder / "best")).about(5).results["eval_accuracy"] == "0.9"
     (run_folder / "best" / "eval_results.txt").write_text("eval_accuracy = 0.8\nglobal_step = 5\n")
     assert find_adjacent_files(str(run_folder / "best")).results["eval_accuracy"] == "0.8"
+
+
+@pytest.mark.integration
+def test_the_best_is_converted_unless_training_is_to_resume(tmp_path):
+    folder = tmp_path / "run"
+    for place, step in ((folder, 30), (folder / "best", 10)):
+        model = random_model("classifier", CONFIG, seed=step)
+        place.mkdir()
+        TensorFlowFolder(str(place)).write(step, {w.path: w.numpy() for w in model.weights})
+        (place / "albert_config.json").write_text(CONFIG.to_json())
+    (folder / "eval_results.txt").write_text(RESULTS.format(10))
+    for to, step in (("google", 10), ("albert_tf", 30)):
+        output = run(folder, tmp_path / to, to)
+        assert (output / f"model.ckpt-{step}.index").exists()
+        assert ("eval_accuracy" in (output / "eval_results.txt").read_text()) == (step == 10)
+    assert_same(values_at(folder / "best"), values_at(tmp_path / "google"))
