@@ -1,10 +1,17 @@
-"""Every place that publishes weights: fetched by name from an imitation, loaded, and the same."""
+"""Every place that publishes weights: fetched by name from an imitation, loaded, and the same.
+
+Files of the Hugging Face Hub are cached, resumed and there offline; errors have one line.
+"""
 
 import dataclasses
 import json
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,20 +20,41 @@ from safetensors.numpy import load_file, save_file
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.hub.names import pinned_name, source_of
+from albert_tf.hub.huggingface import commit_of, download, parse_name
+from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import huggingface
 from albert_tf.interop.saved_model import find_preset
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.command_line import command_line
 from albert_tf.training.restoring import origin_file, with_local_weights
 from albert_tf.weights import Tensor, Weights
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, ROOT
 from tests.end_to_end.conftest import call
 from tests.interop.test_convert import run
 from tests.support import layouts, tiny
-from tests.support.hub import COMMIT
+from tests.support.hub import COMMIT, Hub
+from tests.support.hub import serving as serving_hub
 from tests.support.models import random_model
 from tests.support.servers import serving
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
+    """Yield a Hugging Face Hub with an empty folder to fill, and an empty cache."""
+    from huggingface_hub import constants
+
+    folder = tmp_path / "published"
+    folder.mkdir()
+    # The library reads the environment when it is loaded.
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with serving_hub(folder, "models/albert/albert-base-v2") as hub:
+        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("{")
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.endpoint}/{''.join(template[1:])}"
+        )
+        yield hub
+
 
 VOCABULARY = GOLDEN / "own_text" / "vocabulary.model"
 
@@ -228,3 +256,124 @@ def test_a_repeated_command_takes_the_same_commit(hub, tmp_path):
     assert with_local_weights(options).init_checkpoint == first
     elsewhere = dataclasses.replace(options, output_dir=str(tmp_path / "elsewhere"))
     assert with_local_weights(elsewhere).init_checkpoint.endswith("b" * 40)
+
+
+WEIGHTS = os.urandom(22_000_000)  # the library writes 10 MB at a time
+
+
+@pytest.fixture
+def model_hub(hub: Hub) -> Hub:
+    """Return a Hub with a model."""
+    (hub.folder / "config.json").write_text("{}")
+    (hub.folder / "model.safetensors").write_bytes(WEIGHTS)
+    (hub.folder / "pytorch_model.bin").write_bytes(b"a pickle")
+    hub.repository = "models/org/name"
+    return hub
+
+
+def fetch(name: str = "org/name") -> pathlib.Path:
+    patterns, repository = ["*.json", "*.safetensors"], parse_name(name)
+    assert repository
+    return pathlib.Path(download(name, repository, patterns, argument="init_checkpoint"))
+
+
+def error_of(name: str = "org/name") -> str:
+    with pytest.raises(InputError) as raised:
+        fetch(name)
+    message = str(raised.value)
+    assert message.startswith(f"`init_checkpoint`={name}: ")
+    assert "\n" not in message
+    return message
+
+
+def test_files_are_fetched_once_and_are_there_offline(model_hub, monkeypatch, capsys):
+    from huggingface_hub import constants
+
+    folder = fetch()
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    assert not (folder / "pytorch_model.bin").exists()
+    assert commit_of(str(folder)) == COMMIT
+    assert f"org/name: commit {COMMIT}" in capsys.readouterr().out
+    served = model_hub.served
+    assert fetch(f"org/name@{COMMIT}") == folder
+    assert fetch("org/name@refs/pr/1") == folder
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert fetch() == folder
+    assert model_hub.served == served
+
+
+def test_a_local_folder_wins(model_hub, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "org" / "name").mkdir(parents=True)
+    assert local_weights("org/name", argument="path") == "org/name"
+    assert capsys.readouterr().out == "", "training folders have such names, too"
+    (tmp_path / "org" / "name" / "config.json").write_text("{}")
+    assert local_weights("org/name", argument="path") == "org/name"
+    assert "org/name: the local path, not the published weights" in capsys.readouterr().out
+    assert model_hub.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal", "message"),
+    [
+        ("org/other", None, "no local file or folder, and no model of this name"),
+        ("org/name@v9", None, "has no revision 'v9'"),
+        ("org/name", (403, "GatedRepo"), "access must be asked for at http"),
+        ("org/name", (500, "Internal"), "cannot be fetched from http"),
+    ],
+)
+def test_a_refusal_is_one_line(model_hub, name, refusal, message):
+    model_hub.refusal = refusal
+    assert message in error_of(name)
+
+
+def test_offline_without_a_cache_names_the_way_around(model_hub, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    message = error_of()
+    assert "HF_HUB_OFFLINE is set" in message
+    assert "hf download org/name --local-dir=FOLDER" in message
+    assert model_hub.requests == 0
+
+
+@pytest.mark.integration
+def test_a_broken_connection_is_resumed(model_hub):
+    model_hub.pause_after = 21_000_000
+
+    def break_off() -> None:
+        model_hub.paused.wait()
+        model_hub.pause_after = 0
+
+    threading.Thread(target=break_off, daemon=True).start()
+    assert (fetch() / "model.safetensors").read_bytes() == WEIGHTS
+    assert model_hub.served < 1.6 * len(WEIGHTS)
+
+
+@pytest.mark.integration
+def test_a_killed_download_leaves_nothing_under_the_final_name(model_hub, tmp_path):
+    program = (
+        "from albert_tf.hub.huggingface import HubName, download; "
+        "download('', HubName('org/name', None), ['*.safetensors'], argument='path')"
+    )
+    cache = tmp_path / "cache"
+    environment = os.environ | {
+        "HF_ENDPOINT": model_hub.endpoint,
+        "HF_HUB_CACHE": str(cache),
+        "PYTHONPATH": str(ROOT),
+    }
+    model_hub.pause_after = 21_000_000
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    assert model_hub.paused.wait(60)
+    process.kill()
+    process.wait()
+    model_hub.pause_after = 0
+    assert not list(cache.glob("**/snapshots/*/*"))
+    assert (fetch() / "model.safetensors").read_bytes() == WEIGHTS
+
+
+def test_names():
+    assert parse_name("albert/albert-base-v2") == ("albert/albert-base-v2", None)
+    assert parse_name("a/b@refs/pr/3") == ("a/b", "refs/pr/3")
+    for name in ("a", "a/b/c", "../b", "./b", "a/.b", "/a/b", "a/b@", "a/b\n"):
+        assert parse_name(name) is None
