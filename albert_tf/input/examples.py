@@ -8,7 +8,7 @@ kernels compile every length separately.
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -43,7 +43,10 @@ class Features:
         pad_id, choices, arrays: as given.
         tokens_cut: int32 `[examples]`, as given; zeros by default.
         first_windows: int64 `[texts]`, as given; by default all examples.
+        extras: names of attributes of a subclass, arrays or numbers, that `to_arrays` has, too.
     """
+
+    extras: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -117,7 +120,8 @@ class Features:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return everything as arrays by name, to be written to a file."""
-        return {**self.inputs(), "first_windows": self.first_windows}
+        kept = ("first_windows", *self.extras)
+        return self.inputs() | {name: np.asarray(getattr(self, name)) for name in kept}
 
     def inputs(self) -> dict[str, np.ndarray]:
         """Return arrays by name without those that the model does not read."""
@@ -137,6 +141,8 @@ class Features:
         features = cls([], pad_id, choices)
         features.ids, features.segments = arrays["ids"], arrays["segments"]
         features.lengths, features.tokens_cut = arrays["lengths"], arrays["tokens_cut"]
+        for name in cls.extras:
+            setattr(features, name, arrays[name])
         # Files of earlier versions contain no windows.
         features.first_windows = arrays.get("first_windows", np.arange(len(features)))
         features.arrays = {

@@ -5,7 +5,7 @@ import itertools
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -57,19 +57,11 @@ class ChoiceFeatures(Features):
     fewer choices than others; `tokens_cut` is that of the choice whose sequence lost most.
 
     Attributes:
-        candidates_truncated: texts of question and choice that lost tokens.
+        candidates_cut: number of texts of question and choice that lost tokens.
     """
 
-    candidates_truncated = 0
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        return {**super().to_arrays(), "candidates_cut": np.array(self.candidates_truncated)}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        features = super().from_arrays(arrays)
-        features.candidates_truncated = int(arrays["candidates_cut"])
-        return features
+    extras = ("candidates_cut",)
+    candidates_cut = 0
 
 
 def featurize(
@@ -101,14 +93,14 @@ def featurize(
     mask = np.zeros((len(questions), most), np.float32)
     sequences: list[tuple[np.ndarray, np.ndarray]] = []
     tokens_cut = np.zeros(len(questions), np.int32)
-    candidates_truncated = 0
+    candidates_cut = 0
     for row, question in enumerate(questions):
         context = encoded[question.context]
         for candidate in itertools.islice(candidates, len(question.choices)):
             kept = candidate[-max_qa_length:]
             room = max_seq_length - 3 - len(kept)
             sequences.append(_sequence(tokenizer, context[:room], kept))
-            candidates_truncated += len(kept) < len(candidate)
+            candidates_cut += len(kept) < len(candidate)
             lost = len(candidate) - len(kept) + max(len(context) - room, 0)
             tokens_cut[row] = max(tokens_cut[row], lost)
         missing = most - len(question.choices)
@@ -116,7 +108,7 @@ def featurize(
         mask[row, : len(question.choices)] = 1
     arrays = {"choice_mask": mask}
     features = ChoiceFeatures(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]
-    features.candidates_truncated = candidates_truncated
+    features.candidates_cut = candidates_cut
     return features
 
 
@@ -159,11 +151,11 @@ class MultipleChoiceTask(FineTuningTask):
         if split != "predict":
             answers = [NO_LABEL if each.answer is None else each.answer for each in examples]
             features.arrays["label_ids"] = np.array(answers, np.int32)
-        if features.candidates_truncated:
+        if features.candidates_cut:
             logger.info(
                 "%s: %s of question and choice truncated to %d tokens",
                 split,
-                counted(features.candidates_truncated, "text"),
+                counted(int(features.candidates_cut), "text"),
                 self.options.max_qa_length,
             )
         self._choices = max(self._choices, features.choices)

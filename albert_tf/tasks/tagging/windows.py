@@ -5,7 +5,7 @@ windows that overlap by half; a word is predicted in the window in which it has 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -57,17 +57,9 @@ class TagWindows(Features):
         counts: int `[texts]`, numbers of words.
     """
 
+    extras = ("places", "counts")
     places: np.ndarray
     counts: np.ndarray
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        return {**super().to_arrays(), "places": self.places, "counts": self.counts}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        windows = super().from_arrays(arrays)
-        windows.places, windows.counts = arrays["places"], arrays["counts"]
-        return windows
 
     def label(self, label_ids: Sequence[int], max_seq_length: int) -> None:
         """Add `label_ids`, given those of the words of all texts; `NO_LABEL` for unknown ones."""

@@ -52,7 +52,7 @@ def test_layout_is_the_originals(shapes, max_qa_length):
     most = max(len(candidates) for _, candidates in shapes)
     assert padded["input_ids"].shape == (len(shapes), most, 16)
     lost_by_candidates = sum(n > max_qa_length for _, counts in shapes for n in counts)
-    assert features.candidates_truncated == lost_by_candidates
+    assert features.candidates_cut == lost_by_candidates
     for row, each in enumerate(questions):
         lost = 0
         for choice in range(most):
