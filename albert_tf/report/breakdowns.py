@@ -12,7 +12,12 @@ _MOST_BINS = 5
 
 
 def by_group(
-    title: str, names: Iterable[str], right: np.ndarray, x_label: str = "", share: str = "accuracy"
+    title: str,
+    names: Iterable[str],
+    right: np.ndarray,
+    x_label: str = "",
+    share: str = "accuracy",
+    order: Sequence[str] = (),
 ) -> Section:
     """Return a section with the accuracy of each group.
 
@@ -22,9 +27,18 @@ def by_group(
         right: `[examples]`, whether each prediction is correct.
         x_label: label of the axis with the groups.
         share: what the share of correct predictions is called.
+        order: of the groups; by default as their names are sorted.
     """
-    groups = np.array([*names])
-    return _section(title, groups, sorted(set(groups)), right, x_label, share)
+    groups, rows, values = np.array([*names]), [], []
+    for name in order or sorted(set(groups)):
+        of = right[groups == name]
+        interval = wilson(of.sum(), len(of))
+        values.append(Bar(str(name), float(of.mean()), interval.low, interval.high))
+        between = f"{100 * interval.low:.1f} to {interval.high:.1%}"
+        rows.append((str(name), len(of), of.mean(), between))
+    columns = {x_label or "set": "", "examples": ",", share: ".1%", "95% interval": ">"}
+    chart = bars(share.capitalize(), values, x_label)
+    return Section(title, charts=[chart], tables=[table(columns, rows)])
 
 
 def by_length(
@@ -38,10 +52,8 @@ def by_length(
 
     Args:
         lengths: `[examples]`, at least one.
-        right: `[examples]`, whether each prediction is correct.
-        title: title of the section.
+        right, title, share: as of `by_group`.
         unit: of the lengths.
-        share: what the share of correct predictions is called.
 
     Returns:
         One section, or none if nearly all examples have the same length.
@@ -57,7 +69,7 @@ def by_length(
         of = lengths[numbers == number]
         low, high = int(of.min()), int(of.max())
         names.append(f"{low}" if low == high else f"{low}\u2013{high}")
-    return [_section(title, np.array(names)[numbers], names, right, unit, share)]
+    return [by_group(title, np.array(names)[numbers], right, unit, share, order=names)]
 
 
 def by_label(
@@ -125,18 +137,3 @@ def calibration(confidence: np.ndarray, right: np.ndarray) -> Section:
         "width); a calibrated model is on the dashed line."
     )
     return Section("Calibration", text, charts=[reliability(bins)])
-
-
-def _section(
-    title: str, names: np.ndarray, order: Sequence[str], right: np.ndarray, x_label: str, share: str
-) -> Section:
-    rows, values = [], []
-    for name in order:
-        of = right[names == name]
-        interval = wilson(of.sum(), len(of))
-        values.append(Bar(str(name), float(of.mean()), interval.low, interval.high))
-        between = f"{100 * interval.low:.1f} to {interval.high:.1%}"
-        rows.append((str(name), len(of), of.mean(), between))
-    columns = {x_label or "set": "", "examples": ",", share: ".1%", "95% interval": ">"}
-    chart = bars(share.capitalize(), values, x_label)
-    return Section(title, charts=[chart], tables=[table(columns, rows)])

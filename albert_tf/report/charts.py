@@ -132,11 +132,7 @@ def draw_curves(
 ) -> list[str]:
     """Return a chart as SVG text, or nothing if every curve has fewer than the `fewest` points.
 
-    Args:
-        curves: what is drawn.
-        marks: names and values of horizontal lines.
-        title, percent, chosen: as of `chart`.
-        fewest: see above.
+    Other arguments are those of `chart`.
     """
     points = [
         [
@@ -232,13 +228,8 @@ def styled_figure(
 ) -> Iterator[tuple[Figure, np.ndarray]]:
     """Yield a figure and its axes, `[rows, columns]`, in the style of all pictures.
 
-    The block draws and saves: the style ends with it.
-
-    Args:
-        size: width and height in inches.
-        rows: rows of axes.
-        columns: columns of axes.
-        **grid: further arguments of `Figure.subplots`.
+    The block draws and saves: the style ends with it. The size is in inches; `grid` are further
+    arguments of `Figure.subplots`.
     """
     import matplotlib
     from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process

@@ -26,10 +26,7 @@ def number_text(
 ) -> tuple[str, str]:
     """Return a value and its interval as text, with the digits that the interval's width allows.
 
-    Args:
-        value: of a result.
-        interval: of the result; None if it has none, which gives "" for it.
-        percent: whether both are in percent.
+    Without an interval, its text is "". Both may be in percent.
     """
     unit = "%" if percent else ""
     if interval is None or not interval.low < interval.high:
@@ -43,12 +40,7 @@ def number_text(
 
 
 def wilson(right: float, count: float) -> Interval:
-    """Return Wilson's score interval of a share.
-
-    Args:
-        right: number of correct predictions, at most `count`.
-        count: number of examples, at least 1.
-    """
+    """Return Wilson's score interval of the share of `right` predictions among a positive count."""
     # By formula: `scipy.stats`, which has it too, takes longer to load than a report to write.
     share, z2 = float(right) / float(count), _DEVIATIONS**2 / float(count)
     middle = (share + z2 / 2) / (1 + z2)

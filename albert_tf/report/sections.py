@@ -112,10 +112,7 @@ def table(
 def matrix(columns: Sequence[str], counts: Mapping[str, Sequence[int]], title: str = "") -> Table:
     """Return a table of counts, each shaded by its share of its row.
 
-    Args:
-        columns: headings, the first of which is that of the rows' names.
-        counts: name of a row -> its counts.
-        title: as of `Table`.
+    The columns are headings, the first of which is that of the rows' names.
     """
     rows: list[tuple[str | Shade, ...]] = [
         (name, *(Shade(f"{count:,}", count / max(sum(row), 1)) for count in row))
@@ -181,10 +178,7 @@ def text_table(
 ) -> str:
     """Return a table as text for the console, without a line break at its end.
 
-    Args:
-        columns: headings.
-        rows: cells, as many as columns.
-        numbers: indices of columns that are aligned to the right.
+    Columns whose indices are `numbers` are aligned to the right.
     """
     lines = [columns, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -200,11 +194,11 @@ def text_table(
 def error_section(
     columns: Mapping[str, str], rows: Sequence[Sequence[Any]], count: int, unit: str = "examples"
 ) -> Section:
-    """Return a section with the errors of a model.
+    """Return a section with the errors of a model: a table of the first `MOST_ERRORS` rows.
 
     Args:
         columns: as of `table`.
-        rows: the errors, worst first; the first `MOST_ERRORS` are shown.
+        rows: the errors, worst first.
         count: number of evaluated examples.
         unit: what was evaluated, in the plural.
     """

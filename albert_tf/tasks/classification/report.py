@@ -1,4 +1,8 @@
-"""Report sections for classification, regression and multi-label classification."""
+"""Report sections for classification, regression and multi-label classification.
+
+Arrays have a row for each example. Its text has both texts of a pair, on lines of their own. Labels
+are in the order of their ids, and intervals are those of the results.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -33,17 +37,7 @@ def class_sections(
     intervals: Mapping[str, Interval],
     unit: str = "tokens",
 ) -> list[Section]:
-    """Return confusions, results by label and by length, calibration, and the worst errors.
-
-    Args:
-        texts: of the examples; of a pair both, separated by a line break.
-        labels: by id.
-        label_ids: `[examples]`.
-        probabilities: `[examples, labels]`.
-        lengths: `[examples]`.
-        intervals: of the results.
-        unit: of the lengths.
-    """
+    """Return confusions, results by label and by length, calibration, and the worst errors."""
     predicted = probabilities.argmax(axis=-1)
     right, examples = predicted == label_ids, np.arange(len(label_ids))
     confused = np.zeros((len(labels), len(labels)), int)
@@ -79,24 +73,14 @@ def class_sections(
 def label_sections(
     labels: Sequence[str], assigned: np.ndarray, probabilities: np.ndarray
 ) -> list[Section]:
-    """Return predictions without known labels.
-
-    Args:
-        labels: by id.
-        assigned: `[examples, labels]`, 1 for each label that is predicted for an example.
-        probabilities: `[examples, labels]`.
-    """
+    """Return predictions without known labels; `assigned` has 1 for each predicted label."""
     of_labels = zip(labels, assigned.T > 0, probabilities.T, strict=True)
     chosen = {label: values[is_chosen] for label, is_chosen, values in of_labels}
     return [predictions("label", chosen, len(assigned))]
 
 
 def quantile_sections(values: np.ndarray) -> list[Section]:
-    """Return predicted numbers without known ones: their quantiles.
-
-    Args:
-        values: `[examples]`.
-    """
+    """Return predicted numbers without known ones: their quantiles."""
     names = ("minimum", "first quartile", "median", "third quartile", "maximum")
     quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
     rows = [*zip(names, quantiles, strict=True)]
@@ -104,18 +88,9 @@ def quantile_sections(values: np.ndarray) -> list[Section]:
 
 
 def number_sections(
-    texts: Sequence[str],
-    truth: np.ndarray,
-    values: np.ndarray,
-    intervals: Mapping[str, Interval],
+    texts: Sequence[str], truth: np.ndarray, values: np.ndarray, intervals: Mapping[str, Interval]
 ) -> list[Section]:
-    """Regression: predictions against the truth, and the worst errors.
-
-    Args:
-        texts: of the examples; of a pair both, separated by a line break.
-        truth, values: `[examples]`, the labels and the predictions.
-        intervals: of the results.
-    """
+    """Return predicted numbers against the true ones, and the worst errors."""
     errors = np.abs(values - truth)
     chart = scatter(
         "Predictions against the truth", truth.tolist(), values.tolist(), "truth", "prediction"
@@ -136,19 +111,12 @@ def label_set_sections(
     truth: np.ndarray,
     probabilities: np.ndarray,
     intervals: Mapping[str, Interval],
-    threshold: float = 0.5,
 ) -> list[Section]:
-    """Multi-label classification: results by label, and the worst errors.
+    """Return results of sets of labels by label, and the worst errors.
 
-    Args:
-        texts: of the examples.
-        labels: by id.
-        truth: `[examples, labels]`, 1 where an example has the label.
-        probabilities: `[examples, labels]`, independent of each other.
-        intervals: of the results.
-        threshold: the lowest probability at which a label is predicted.
+    Truth is 1 where an example has the label; a label is predicted from probability 0.5 on.
     """
-    truth, predicted = truth > 0, probabilities >= threshold
+    truth, predicted = truth > 0, probabilities >= 0.5
     counts = (each.sum(axis=0) for each in (truth, predicted, truth & predicted))
     table_of_labels = by_label("label", "examples", zip(labels, *counts, strict=True))
     surprise = np.where(truth, 1 - probabilities, probabilities).max(axis=-1)

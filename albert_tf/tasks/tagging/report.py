@@ -25,13 +25,7 @@ def entity_sections(
     truth: Sequence[Sequence[Entity]],
     predicted: Sequence[Sequence[Entity]],
 ) -> list[Section]:
-    """Return results by type, confused types, and the worst errors.
-
-    Args:
-        texts: that were tagged.
-        truth: per text, its entities.
-        predicted: per text, those of the model.
-    """
+    """Return results by type, confused types, and the worst errors, from the entities of texts."""
     counts = count_matches(truth, predicted)
     rows = [(label or "all types", *scores) for label, scores in counts.items()]
     by_type = by_label("type", "entities", rows[1:] + rows[:1])
@@ -156,13 +150,7 @@ def _described(error: Error) -> str:
 def tag_sections(
     words: Sequence[Sequence[str]], truth: Sequence[Sequence[str]], predicted: Sequence[WordTags]
 ) -> list[Section]:
-    """Return plain tags: results by tag, and the most frequent errors.
-
-    Args:
-        words: per text.
-        truth: per text, the tag of each word.
-        predicted: per text.
-    """
+    """Return results by tag, and the most frequent errors, from the tags of the words of texts."""
     rows = [
         (word, tag, found)
         for of_text, tags, prediction in zip(words, truth, predicted, strict=True)
