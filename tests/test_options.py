@@ -273,10 +273,16 @@ def test_a_full_disk_is_one_line(arguments):
     assert (done.returncode, done.stderr) == (1, message)
 
 
-def test_a_broken_connection_is_an_error():
-    broken = "raise BrokenPipeError(32, 'Broken pipe')"
-    done = run_python("-c", _COMMAND.replace("WORK", broken))
-    assert (done.returncode, done.stderr) == (1, "-c: error: Broken pipe\n")
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("BrokenPipeError(32, 'Broken pipe')", "Broken pipe"),
+        ("OSError(28, 'No space left', 'a.txt')", "a.txt: No space left"),
+    ],
+)
+def test_an_error_of_the_system_is_a_line_without_its_number(error, message):
+    done = run_python("-c", _COMMAND.replace("WORK", f"raise {error}"))
+    assert (done.returncode, done.stderr) == (1, f"-c: error: {message}\n")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

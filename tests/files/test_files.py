@@ -28,8 +28,11 @@ from albert_tf.files import (
     folder_of_one,
     make_folder,
     read_json,
+    replacing,
     sha256_of,
+    temporary_name,
     to_json,
+    write_text,
 )
 from albert_tf.finetuning import streaming
 from tests.conftest import random_inputs
@@ -95,6 +98,40 @@ def test_copies(tmp_path, monkeypatch, links):
         copy_file(str(source), str(target))
         assert target.read_text() == "after"
         assert sorted(os.listdir(tmp_path)) == ["source", "target"]
+
+
+def test_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=f"^`input_file`={path}: is a pipe or a device"):
+        expand_globs([str(path)], "input_file")
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    path = str(tmp_path / "results.txt")
+
+    def write():
+        with replacing(path) as partial:
+            pathlib.Path(partial).write_text("half")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left") as raised:
+        write()
+    assert raised.value.filename == path
+    assert os.listdir(tmp_path) == []
+
+
+def test_leftovers_of_the_dead_are_removed(tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    mine = pathlib.Path(temporary_name(str(folder / "export")))
+    number = str(os.getpid())
+    dead = folder / mine.name.replace(number, "4194305")  # above the largest that Linux gives
+    other = folder / dead.name.replace("-4194305", "-x-4194305")  # of another machine
+    for path in (mine, dead, other):
+        path.mkdir()
+    write_text(str(folder / "a.txt"), "")
+    assert set(os.listdir(folder)) == {mine.name, other.name, "a.txt"}
 
 
 def test_the_reason_of_an_error_of_tensorflow_is_the_line_that_tells_it():

@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+import types
 
 import pytest
 
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.health import PlateauWatch, suitable_rate, warnings, what_to_try
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.run import _warn_of_steps
 
 
 def options(**changes):
@@ -119,3 +121,20 @@ def test_a_run_that_learns_gets_no_advice_and_another_a_line(before, loss, accur
     row = {"step": 1000, "masked_lm_loss": loss, "masked_lm_accuracy": accuracy}
     line = watch.advice(row)
     assert said in line if said else line is None
+
+
+@pytest.mark.parametrize(
+    ("step", "warmup", "warning"),
+    [
+        (5, 0, "out is already at step 5, beyond step 4, at which training ends"),
+        (0, 100, "the warm-up lasts until step 101, but training ends at step 4"),
+        (4, 3, ""),
+    ],
+)
+def test_numbers_of_steps(caplog, step, warmup, warning):
+    options = types.SimpleNamespace(
+        num_train_steps=4, start_warmup_step=1, num_warmup_steps=warmup, output_dir="out"
+    )
+    _warn_of_steps(step, options)
+    assert caplog.text.count("\n") == bool(warning)
+    assert warning in caplog.text

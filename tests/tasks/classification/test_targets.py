@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.utils import compute_class_weight
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.finetuning.context import read_sets
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.trained_settings import inherit
@@ -305,3 +306,37 @@ def test_pairs_have_no_windows(options):
         find_dataset(dataclasses.replace(options, task_name="RTE", do_train=False, train_file=None,
                                          eval_file=None, predict_file=None))  # fmt: skip
     find_dataset(dataclasses.replace(pairs, long_texts="head_tail"))
+
+
+def test_results_do_not_replace_what_is_read(tmp_path):
+    write_files(tmp_path)
+    (tmp_path / "out").mkdir()
+    place = tmp_path / "out" / "test_results.tsv"
+    place.write_text("label\ttext\n")
+    options = options_of(tmp_path, tmp_path / "out", do_predict=True, predict_file=str(place))
+    with pytest.raises(InputError, match=r"^`predict_file`=.*: is in `output_dir`, under a name"):
+        fine_tune(options, ClassificationTask)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "message"),
+    [
+        ({"pairs": True}, "contains a model for pairs of texts, not for single te"),
+        ({"kind": "regression"}, "contains a model for regression, not for classification"),
+        ({"pairs": False}, ""),
+        ({"pairs": None}, ""),
+    ],
+)
+def test_a_model_of_other_texts_or_another_target(tmp_path, recorded, message):
+    write_files(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "target.json").write_text(json.dumps(recorded))
+    (tmp_path / "out" / "labels.json").write_text('["animal", "tool"]')
+    changes = {"do_train": False, "do_eval": False, "do_predict": True}
+    options = options_of(tmp_path, tmp_path / "out", **changes)
+    task = ClassificationTask(options, Tokenizer.load(options.vocab_file))
+    if not message:
+        assert task.target.labels == ("animal", "tool")
+        return
+    with pytest.raises(InputError, match=message):
+        _ = task.target
