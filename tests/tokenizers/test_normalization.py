@@ -1,6 +1,11 @@
-"""A vocabulary's own normalization: recorded next to it, obeyed by whatever encodes text."""
+"""A vocabulary's own normalization: recorded next to it, obeyed by whatever encodes text.
+
+Also Hugging Face folders without spiece.model or vocab.txt: the ids of tokenizer.json.
+"""
 
 import json
+import pathlib
+import shutil
 import unicodedata
 
 import pytest
@@ -13,6 +18,8 @@ from albert_tf.tokenizers.normalization import Normalization, read_normalization
 from data_prep.train_vocabulary import accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 from tests.conftest import random_inputs
+from tests.support import references, tiny
+from tests.support.models import letters
 
 LINES = [
     "Việt Nam có nhiều tiếng nói, người ta nói.",
@@ -148,3 +155,91 @@ def test_by_default_no_language_loses_a_letter(shared, model_type):
         lines = path.read_text("utf-8").splitlines()
         loss = accent_loss(lines, vocabulary_type.unicode_form, vocabulary_type.bare)
         assert not loss.is_negligible or loss.affected == loss.capitalized_affected == 0, path.name
+
+
+TEXTS = [
+    "A cat, 1999, sat in 2010, not on 31,032 mats.",
+    "Ünï  [MASK] 中文 (“quoted”) - £3.50",
+    "",
+    "ÀÉ x",
+]
+
+
+@pytest.fixture
+def converted(tmp_path, monkeypatch) -> pathlib.Path:
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "folder"
+
+
+def saved(name: str, vocabulary: str, folder: pathlib.Path, **settings) -> dict:
+    """Save what transformers makes of a vocabulary, and return its tokenizer.json."""
+    transformers = pytest.importorskip("transformers")
+    source = folder.with_name("source")
+    source.mkdir()
+    shutil.copy(vocabulary, source / ("vocab.txt" if "Bert" in name else "spiece.model"))
+    (source / "config.json").write_text(json.dumps({"model_type": name.lower()}))
+    kind = getattr(transformers, f"{name}TokenizerFast")
+    kind.from_pretrained(str(source), **settings).save_pretrained(folder)
+    (folder / "tokenizer_config.json").unlink()
+    assert [path.name for path in folder.iterdir()] == ["tokenizer.json"]
+    return json.loads((folder / "tokenizer.json").read_text())
+
+
+def check(tokenizer: Tokenizer, expected: Tokenizer) -> None:
+    assert tokenizer.pieces == expected.pieces
+    assert tokenizer.special_symbols() == expected.special_symbols()
+    for symbols in (False, True):
+        for text in TEXTS:
+            assert tokenizer.encode(text, symbols) == expected.encode(text, symbols)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("keep_accents", [False, True])
+def test_unigram(converted, keep_accents):
+    vocabulary = str(references.OWN_VOCABULARY)
+    content = saved("Albert", vocabulary, converted, keep_accents=keep_accents)
+    expected = Tokenizer.load(vocabulary)
+    tokenizer = Tokenizer.load(str(converted))
+    assert tokenizer.normalization.keep_accents is keep_accents
+    if not keep_accents:
+        check(tokenizer, expected)
+        # Older releases of transformers take 100 off the scores of pieces such as "12,".
+        for piece in content["model"]["vocab"]:
+            piece[1] -= 100 * (piece[0][-1:] == "," and piece[0][-2:-1].isdigit())
+        (converted / "tokenizer.json").write_text(json.dumps(content))
+        check(Tokenizer.load(str(converted / "tokenizer.json")), expected)
+    # What lies next to it wins, and so does the user.
+    assert not Tokenizer.load(str(converted), do_lower_case=False).do_lower_case
+    (converted / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert not Tokenizer.load(str(converted)).do_lower_case
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("lower", [False, True])
+def test_wordpiece(converted, lower):
+    vocabulary = converted.with_name("vocab.txt")
+    vocabulary.write_text(letters(tiny.VOCAB))
+    content = saved("Bert", str(vocabulary), converted, do_lower_case=lower)
+    check(Tokenizer.load(str(converted)), Tokenizer.load(str(vocabulary), do_lower_case=lower))
+    content["model"]["vocab"]["x" * 9] = 10_000
+    (converted / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"tokenizer.json: .* \(ValueError: ids are not 0, 1, 2"):
+        Tokenizer.load(str(converted))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"model": {"type": "BPE"}}, "KeyError: 'BPE'"),
+        ({"model": {"type": "Unigram", "vocab": [["a", 0]]}}, "KeyError: 'unk_id'"),
+        ({"model": {"type": "Unigram"}, "normalizer": {"type": "NFC"}}, "ValueError: normalizer N"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "ValueError: not enough values"),
+    ],
+)
+def test_other_tokenizers_are_refused(converted, content, reason):
+    converted.mkdir()
+    path = converted / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError) as error:
+        Tokenizer.load(str(path))
+    assert str(error.value).startswith(f"{path}: not a tokenizer of ALBERT or BERT ({reason}")

@@ -1,4 +1,6 @@
-"""`[MASK]` and the like in text are text, and the symbol on request."""
+"""`[MASK]` and the like in text are text, and the symbol on request; unknown characters."""
+
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from albert_tf.tokenizers.sentencepiece import (
     with_control_pieces,
     without_dummy_prefix,
 )
+from albert_tf.tokenizers.unknown import UnknownCharacters, describe_unknown, texts_at
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from tests.conftest import random_inputs
 from tests.support import references
@@ -35,10 +38,6 @@ def tokenizer(request, tmp_path_factory) -> Tokenizer:
         symbols = "[CLS],[SEP],[MASK]" + (",<pad>,(" if kind == "user_defined" else "")
         path.write_bytes(train(**{f"{kind}_symbols": symbols}))
     return Tokenizer.load(str(path), do_lower_case=False)
-
-
-def names(tokenizer: Tokenizer) -> list[str]:
-    return list(tokenizer.special_symbols())
 
 
 def test_names_in_text_are_text(tokenizer):
@@ -68,7 +67,8 @@ def test_names_on_request_are_symbols(tokenizer):
 @random_inputs(200)
 @given(data=st.data())
 def test_any_text_with_symbols(tokenizer, data):
-    parts = st.sampled_from([*names(tokenizer), " ", "\t", "the", "cat", "s.", "12,", "[", "]"])
+    names = list(tokenizer.special_symbols())
+    parts = st.sampled_from([*names, " ", "\t", "the", "cat", "s.", "12,", "[", "]"])
     text = "".join(data.draw(st.lists(parts, max_size=8)))
     ids, offsets = tokenizer.encode_with_offsets(text, special_symbols=True)
     assert ids.tolist() == tokenizer.encode(text, special_symbols=True)
@@ -78,7 +78,7 @@ def test_any_text_with_symbols(tokenizer, data):
         found = [text[start:end] for start, end in offsets[ids == id]]
         if id != tokenizer.unk_id:
             assert found == [name] * text.count(name)
-    if not any(name in text for name in names(tokenizer)):
+    if not any(name in text for name in names):
         assert ids.tolist() == tokenizer.encode(text)
 
 
@@ -107,3 +107,42 @@ def test_changed_models_are_as_before_in_all_else():
         changed = read_model(with_control_pieces(serialized, ["("]))
         for old, new in zip(model.pieces, changed.pieces, strict=True):
             assert new.type == (new.CONTROL if new.piece == "(" else old.type)
+
+
+KNOWN = "abc中国。"
+
+
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory):
+    path = tmp_path_factory.mktemp("unknown") / "vocab.txt"
+    pieces = [*SPECIAL_SYMBOLS, *KNOWN, *(f"##{c}" for c in "abc")]
+    path.write_text("\n".join(pieces) + "\n", "utf-8")
+    return Tokenizer.load(str(path))
+
+
+@given(st.lists(st.text(KNOWN + "xé笸“ \u0301", max_size=8)))
+def test_each_unknown_character_is_counted(wordpiece, texts):
+    expected = Counter(c for text in texts for c in text if c in "xé笸“")
+    assert UnknownCharacters(wordpiece).count(texts) == expected
+    encoded = wordpiece.encode_batch(texts)
+    positions = np.flatnonzero(np.concatenate([[], *encoded]) == wordpiece.unk_id)
+    with_unknown = [n for n, text in enumerate(texts) if set(text) & set("xé笸“")]
+    assert texts_at(positions, np.array([*map(len, encoded)])).tolist() == with_unknown
+
+
+def test_sentencepiece_and_words_that_are_too_long(wordpiece):
+    sentencepiece = Tokenizer.load(str(references.OWN_VOCABULARY))
+    found = UnknownCharacters(sentencepiece).count(["the 中国 model", "of 中 data"])
+    assert found == {"中": 2, "国": 1}
+    word = "a" * 201
+    assert wordpiece.encode(word) == [wordpiece.unk_id]
+    assert UnknownCharacters(wordpiece).count([word]) == {}
+    assert UnknownCharacters(wordpiece).in_unknown_tokens([f"a {word} b", "x", "b"]) == (2, 202)
+
+
+def test_the_line_has_share_and_characters():
+    assert describe_unknown(3, 2000, {"x": 1, "“": 7, "\u200b": 7}, 0.01) == (
+        "0.15% of the tokens (3 of 2,000) are unknown to the vocabulary, and with them 1.00% of "
+        "the characters, most often because of U+200B “ x"
+    )
+    assert describe_unknown(1, 1, {}, 1.0).endswith("with them 100.00% of the characters")
