@@ -1,7 +1,8 @@
-"""What fine-tuning of sentence vectors needs."""
+"""Sentence vectors: similarities of pairs, and search for the text that belongs to another one."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -20,14 +21,36 @@ from albert_tf.tasks.sentences.model import (
 )
 from albert_tf.tasks.sentences.options import SentenceOptions
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
-from albert_tf.tasks.sentences.retrieval import CUTOFFS, Found, scores_of, search
 from albert_tf.tokenizers import Tokenizer, packing
+
+CUTOFFS = (1, 5, 10)
+
+# Of the similarities that are computed at a time: 64 MB.
+_MOST = 1 << 24
+
+# Vectors that are equal up to rounding are equally far.
+_ROUNDING = 1e-6
 
 # How well the cosines of scored pairs fit the scores.
 CORRELATIONS = ("spearman", "pearson")
 
 # Of a report: characters of a text, and parts of the order by scores.
 _LONGEST_TEXT, _GROUPS = 300, 5
+
+
+class Found(NamedTuple):
+    """What the search for each text found.
+
+    Attributes:
+        ranks: int64 `[pairs]`, the rank of the right text, from 1; of equally similar ones, the
+            last.
+        first: int64 `[pairs]`, the number of the most similar text.
+        candidates: how many texts were searched.
+    """
+
+    ranks: np.ndarray
+    first: np.ndarray
+    candidates: int
 
 
 class SentenceTask(FineTuningTask):
@@ -107,8 +130,7 @@ class SentenceTask(FineTuningTask):
         if self.options.scored:
             truth = np.array([pair.score for pair in examples.examples])
             return score(CORRELATIONS, truth, self.cosines(examples, outputs))
-        scores = scores_of(self.search(examples, outputs).ranks)
-        return {f"eval_{name}": value for name, value in scores.items()}
+        return scores_of(self.search(examples, outputs).ranks)
 
     def cosines(self, examples: ExampleSet, outputs: Outputs) -> np.ndarray:
         """Return the cosine of each pair, float64 `[pairs]`."""
@@ -138,9 +160,7 @@ class SentenceTask(FineTuningTask):
         if self.options.scored:
             return None
         candidates = len({pair.text_pair for pair in examples.examples})
-        scores = scores_of(np.arange(1, candidates + 1))
-        results = {f"eval_{name}": value for name, value in scores.items()}
-        return Baseline("a random order", results)
+        return Baseline("a random order", scores_of(np.arange(1, candidates + 1)))
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         if examples.split != "eval":
@@ -149,6 +169,42 @@ class SentenceTask(FineTuningTask):
             return _similarity_sections(examples.examples, self.cosines(examples, outputs))
         texts = numbered(examples.examples, with_negatives=False)[0]
         return _search_sections(examples.examples, texts, self.search(examples, outputs))
+
+
+def search(vectors: np.ndarray, pairs: np.ndarray) -> Found:
+    """Rank all second texts by their similarity to each first text.
+
+    The first text itself, and others that belong to it as well, are left out.
+
+    Args:
+        vectors: float `[texts, hidden]`, of length 1.
+        pairs: whole numbers `[pairs, 2]`, of the first and the second text.
+    """
+    candidates, own = np.unique(pairs[:, 1], return_inverse=True)
+    answers: dict[int, list[int]] = {}
+    for query, place in zip(pairs[:, 0].tolist(), own.tolist(), strict=True):
+        answers.setdefault(query, []).append(place)
+    ranks, first = np.zeros((2, len(pairs)), np.int64)
+    size = max(1, _MOST // len(candidates))
+    for start in range(0, len(pairs), size):
+        part = slice(start, start + size)
+        queries, places = pairs[part, 0], own[part]
+        rows = np.arange(len(queries))
+        similarities = vectors[queries] @ vectors[candidates].T
+        right = similarities[rows, places]
+        similarities[queries[:, None] == candidates] = -np.inf
+        for row, query in enumerate(queries.tolist()):
+            similarities[row, answers[query]] = -np.inf
+        ranks[part] = 1 + (similarities >= right[:, None] - _ROUNDING).sum(axis=1)
+        similarities[rows, places] = right
+        first[part] = candidates[similarities.argmax(axis=1)]
+    return Found(ranks, first, len(candidates))
+
+
+def scores_of(ranks: np.ndarray) -> dict[str, float]:
+    """Return recall at `CUTOFFS`, and the mean reciprocal rank, by the names of results."""
+    recalls = {f"eval_recall_at_{cutoff}": float((ranks <= cutoff).mean()) for cutoff in CUTOFFS}
+    return {**recalls, "eval_mrr": float((1 / ranks).mean())}
 
 
 def numbered(pairs: Sequence[TextPair], with_negatives: bool) -> tuple[list[str], np.ndarray]:

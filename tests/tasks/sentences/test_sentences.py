@@ -21,8 +21,7 @@ from albert_tf.tasks.sentences.model import (
 )
 from albert_tf.tasks.sentences.options import SentenceOptions, read_settings_in
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
-from albert_tf.tasks.sentences.retrieval import scores_of, search
-from albert_tf.tasks.sentences.task import SentenceTask, unit_length
+from albert_tf.tasks.sentences.task import SentenceTask, scores_of, search, unit_length
 from albert_tf.tasks.sentences.text_model import SentenceEncoder
 from tests.support.models import write_trained
 
@@ -75,9 +74,7 @@ def test_search_ranks_what_is_not_right_as_well(monkeypatch, rows_at_a_time):
     vectors[1] = vectors[2]  # equally similar: the wrong one counts as nearer
     pairs = np.concatenate([draw.integers(0, 40, (60, 2)), [[0, 1], [0, 2], [5, 2], [7, 7]]])
     candidates = sorted(set(pairs[:, 1].tolist()))
-    monkeypatch.setattr(
-        "albert_tf.tasks.sentences.retrieval._MOST", rows_at_a_time * len(candidates)
-    )
+    monkeypatch.setattr("albert_tf.tasks.sentences.task._MOST", rows_at_a_time * len(candidates))
     found = search(vectors, pairs)
     assert found.candidates == len(candidates)
     for (query, right), rank, first in zip(pairs.tolist(), found.ranks, found.first, strict=True):
@@ -91,10 +88,10 @@ def test_search_ranks_what_is_not_right_as_well(monkeypatch, rows_at_a_time):
     # Vectors that are all the same find nothing.
     assert (search(np.ones((40, 1)), np.arange(40).reshape(20, 2)).ranks == 20).all()
     assert scores_of(np.array([1, 2, 5, 20])) == {
-        "recall_at_1": 0.25,
-        "recall_at_5": 0.75,
-        "recall_at_10": 0.75,
-        "mrr": pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 20) / 4),
+        "eval_recall_at_1": 0.25,
+        "eval_recall_at_5": 0.75,
+        "eval_recall_at_10": 0.75,
+        "eval_mrr": pytest.approx((1 + 1 / 2 + 1 / 5 + 1 / 20) / 4),
     }
 
 
