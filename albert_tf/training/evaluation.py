@@ -69,6 +69,7 @@ def best_of(metric: str, rows: Sequence[Mapping[str, float]]) -> int | None:
     return best
 
 
+@dataclasses.dataclass(eq=False)
 class BestCheckpoint:
     """Keeps the checkpoint with the best value of a metric, in a folder `best` of its own.
 
@@ -76,7 +77,7 @@ class BestCheckpoint:
     checkpoint has metric, value and step. So the folder has a complete checkpoint whenever the
     process is killed.
 
-    Args:
+    Attributes:
         engine: that saves the checkpoints.
         folder: of training.
         metric: see `is_better`.
@@ -85,20 +86,15 @@ class BestCheckpoint:
             it; "" if unknown.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        folder: str,
-        metric: str,
-        adjacent: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
-        examples: str = "",
-    ):
-        self._training_folder = folder
-        self.adjacent = tuple(adjacent)
-        self._folder = f"{folder}/{BEST_FOLDER}"
-        self._checkpoints = engine.checkpoints_in(self._folder)
-        self.metric = metric
-        self._examples = examples
+    engine: Engine
+    folder: str
+    metric: str
+    adjacent: tuple[str, ...] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE)
+    examples: str = ""
+
+    def __post_init__(self):
+        self._best = f"{self.folder}/{BEST_FOLDER}"
+        self._checkpoints = self.engine.checkpoints_in(self._best)
 
     def recorded(self) -> BestRecord | None:
         """Return the best checkpoint, by whatever metric; None if there is none."""
@@ -117,13 +113,13 @@ class BestCheckpoint:
         best = self.recorded()
         if best is None:
             return
-        both = zip(best.examples.split("/"), self._examples.split("/"), strict=False)
+        both = zip(best.examples.split("/"), self.examples.split("/"), strict=False)
         is_other = any("" not in pair and len(set(pair)) > 1 for pair in both)
-        file, folder = f"{self._listed()}.json", self._training_folder
+        file, folder = f"{self._listed()}.json", self.folder
         if is_other or (best.metric != self.metric and self.metric not in best.results):
             on = "other examples" if is_other else f"{best.metric}, not {self.metric}"
             advice = f"chosen on {on}; the next evaluation replaces it"
-            _logger.warning("%s: the checkpoint of step %d was %s", self._folder, best.step, advice)
+            _logger.warning("%s: the checkpoint of step %d was %s", self._best, best.step, advice)
         elif best.metric != self.metric:
             best = dataclasses.replace(best, metric=self.metric, value=best.results[self.metric])
             write_text(file, to_json(dataclasses.asdict(best)) + "\n")
@@ -146,15 +142,15 @@ class BestCheckpoint:
 
         `results` of its evaluation go into `best/eval_results.txt`.
         """
-        make_folder(self._folder, "output_dir")
+        make_folder(self._best, "output_dir")
         copied = self._checkpoints.copy(path)
         for name in self.adjacent:
-            if exists(f"{self._training_folder}/{name}"):
-                copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
+            if exists(f"{self.folder}/{name}"):
+                copy_file(f"{self.folder}/{name}", f"{self._best}/{name}")
         if results is not None:
             text = results_text({**results, "global_step": step})
-            write_text(f"{self._folder}/{RESULTS_FILE}", text)
-        best = BestRecord(self.metric, value, step, self._examples, finite(results or {}))
+            write_text(f"{self._best}/{RESULTS_FILE}", text)
+        best = BestRecord(self.metric, value, step, self.examples, finite(results or {}))
         write_text(f"{copied}.json", to_json(dataclasses.asdict(best)) + "\n")
         self._checkpoints.keep_only(copied)
 
@@ -164,7 +160,7 @@ class BestCheckpoint:
             self._checkpoints.keep_only(path)
 
     def _listed(self) -> str | None:
-        return self._checkpoints.listed() if exists(self._folder) else None
+        return self._checkpoints.listed() if exists(self._best) else None
 
 
 @dataclasses.dataclass(eq=False)

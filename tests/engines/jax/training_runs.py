@@ -19,19 +19,10 @@ from tests.conftest import KERAS_ON_JAX, run_python
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A run of some steps.
+    """A run of some steps, whose results are written to an `.npz` file.
 
-    Attributes:
-        output: `.npz` file to write: weights and moments by path, and the history of the steps.
-        config: fields of the model's config.
-        batches: `.npz` file of batches, `[steps, batch, ...]`.
-        weights: `.npz` file of initial weights by path; None for random ones.
-        optimizer: its name.
-        learning_rate: constant, or arguments of a warm-up with polynomial decay.
-        replicas: number of devices.
-        options: other arguments of the training step.
-        shard_optimizer_state: as in `DeviceOptions`.
-        dtype: policy of the model.
+    Initial weights and batches, `[steps, batch, ...]`, are read from such files. The learning rate
+    is constant, or arguments of a warm-up with polynomial decay.
     """
 
     output: str
@@ -47,15 +38,7 @@ class Request:
 
 
 def run(folder: pathlib.Path, *requests: Request) -> list[dict[str, np.ndarray]]:
-    """Make the runs in a process of their own.
-
-    Args:
-        folder: for the file of requests.
-        *requests: the runs.
-
-    Returns:
-        What each of them wrote.
-    """
+    """Make the runs in a process of their own, and return what each of them wrote."""
     path = folder / "requests.json"
     path.write_text(json.dumps([dataclasses.asdict(request) for request in requests]))
     completed = run_python("-m", "tests.engines.jax.training_runs", path, **KERAS_ON_JAX)
