@@ -44,7 +44,7 @@ KERAS_ON_JAX = {"KERAS_BACKEND": "jax", **JAX_ENVIRONMENT}
 
 # Files whose tests take longest: started last, they would leave the other workers idle.
 LONGEST = (
-    *("test_jax_backend.py", "test_jax_engine.py", "test_replicas.py", "test_path_spellings.py"),
+    *("test_jax_backend.py", "test_jax_engine.py", "test_workers.py", "test_path_spellings.py"),
     *("test_buckets.py", "test_notebooks.py", "test_extending.py", "test_step.py"),
 )
 

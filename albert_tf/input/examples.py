@@ -196,7 +196,10 @@ class MemoryBatches:
         lengths, seed = stream.features.example_lengths, stream.seed
         self._order: TrainingOrder | None = None
         if seed is None:
-            self._numbers = evaluation_order(lengths, stream.batch_size)
+            by_length, size = np.argsort(-lengths, kind="stable"), stream.batch_size
+            padded = np.full(-(-len(by_length) // size) * size, -1, np.int32)  # -1 is no example
+            padded[: len(by_length)] = by_length
+            self._numbers = padded.reshape(-1, size)
             real = np.where(self._numbers >= 0, lengths[np.maximum(self._numbers, 0)], 0)
             self._lengths = _fitting(self._buckets, real)
             return
@@ -327,14 +330,3 @@ class TrainingOrder:
             order = np.random.default_rng([self._seed, epoch]).permutation(count)
             parts.append(order[max(start - epoch * count, 0) : end - epoch * count])
         return np.concatenate(parts)
-
-
-def evaluation_order(lengths: np.ndarray, batch_size: int) -> np.ndarray:
-    """Return the batches of an evaluation, the longest of examples of some lengths first.
-
-    These are numbers of examples, int32 `[batches, batch_size]`; -1 pads the last batch.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
-    padded[: len(order)] = order
-    return padded.reshape(-1, batch_size)

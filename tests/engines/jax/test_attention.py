@@ -187,10 +187,13 @@ class Recorder:
         return "plain"
 
 
-@pytest.mark.parametrize("function", [attention.tpu_attention, attention.gpu_attention])
 @pytest.mark.parametrize(
-    ("length", "head_size", "dtype"),
-    [(128, 12, "bfloat16"), (77, 64, "bfloat16")],
+    ("function", "length", "head_size", "dtype"),
+    [
+        *((attention.tpu_attention, *shape, "bfloat16") for shape in ((128, 12), (77, 64))),
+        *((attention.gpu_attention, *shape, "bfloat16") for shape in ((128, 12), (77, 64))),
+        (attention.gpu_attention, 128, 64, "float32"),
+    ],
 )
 def test_other_shapes_are_left_to_plain_attention(monkeypatch, function, length, head_size, dtype):
     recorder = Recorder(monkeypatch)
@@ -218,11 +221,6 @@ def test_fewer_queries_and_dropout_are_left_to_plain_attention(
     assert (
         caplog.text.count("attention: plain, since there is no fused attention with dropout") == 1
     )
-
-
-def test_a_gpu_uses_no_kernel_in_float32(monkeypatch):
-    Recorder(monkeypatch)
-    assert attention.gpu_attention(*inputs(128, 64), masks("none", 128)) == "plain"
 
 
 def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch):

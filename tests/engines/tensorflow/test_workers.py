@@ -16,7 +16,7 @@ from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_python
 from tests.support.ports import free_addresses
 
 
@@ -156,3 +156,30 @@ def test_a_port_that_is_taken_is_named():
 
 def test_one_worker_waits_for_nobody():
     workers.meet(Cluster(("nowhere:1",), 0))
+
+
+# What needs a CPU split into parts, in one process that does so before TensorFlow starts. A replica
+# that drifts from the others ends the run before it is saved; any number of replicas and
+# micro-batches computes the same; every program is traced under the strategy for TPUs.
+MODULES = (
+    "tests.engines.tensorflow.drifting",
+    "tests.engines.tensorflow.replicas",
+    "tests.engines.tensorflow.tpu_programs",
+)
+RUN = """
+import importlib, os, sys
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
+for name in sys.argv[1:]:
+    importlib.import_module(name).main()
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_on_parts_of_the_cpu():
+    process = run_python("-c", RUN, *MODULES)
+    assert process.returncode == 0, process.stderr
