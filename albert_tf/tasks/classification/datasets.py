@@ -313,15 +313,22 @@ def read_examples(
         InputError: If a file or a column is missing, a field is empty, or there is no row.
     """
     examples: list[Example] = []
-    unlabeled = 0
+    unlabeled, may_be_empty = 0, dataset.benchmark is not None
     for file in rows.files:
-        before = len(examples) + unlabeled
+        before, columns = len(examples) + unlabeled, file.columns
         for row in read_rows(file.path, file.header, file.read):
-            example = _example(dataset, file, row, labeled, may_lack_label, len(examples))
-            if labeled and dataset.unlabeled is not None and example.label == dataset.unlabeled:
+            label: Any = file.label
+            if labeled and label is None:
+                label = _label(dataset, file, row, may_lack_label)
+            text = row.text(columns.text, may_be_empty)
+            pair = row.text(columns.pair, may_be_empty) if columns.pair else None
+            # Only some of GLUE's labeled tables have an id, and nothing needs it there.
+            has_id = columns.id is not None and not (labeled and columns.id not in row.values)
+            id = str(row.value(columns.id) if has_id else len(examples))
+            if labeled and dataset.unlabeled is not None and label == dataset.unlabeled:
                 unlabeled += 1
             else:
-                examples.append(example)
+                examples.append(Example(row.location, text, pair, label, id))
         if len(examples) + unlabeled == before:
             raise InputError(f"{file.path}: no row after the header")
     if unlabeled:
@@ -331,29 +338,6 @@ def read_examples(
     if not examples:
         raise InputError(f"{rows.files[0].path}: no row has a label")
     return examples
-
-
-def _example(
-    dataset: ClassificationDataset,
-    file: TableFile,
-    row: Row,
-    labeled: bool,
-    may_lack_label: bool,
-    number: int,
-) -> Example:
-    columns, may_be_empty = file.columns, dataset.benchmark is not None
-    label: Any = file.label
-    if labeled and label is None:
-        label = _label(dataset, file, row, may_lack_label)
-    # Only some of GLUE's labeled tables have an id, and nothing needs it there.
-    has_id = columns.id is not None and not (labeled and columns.id not in row.values)
-    return Example(
-        row.location,
-        row.text(columns.text, may_be_empty),
-        row.text(columns.pair, may_be_empty) if columns.pair else None,
-        label,
-        str(row.value(columns.id) if has_id else number),
-    )
 
 
 def _label(dataset: ClassificationDataset, file: TableFile, row: Row, may_lack_label: bool) -> Any:

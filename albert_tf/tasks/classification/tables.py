@@ -1,10 +1,7 @@
 """The data set that the options name: one of GLUE or CLUE, or the user's own tables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +15,6 @@ from albert_tf.tasks.classification.datasets import (
     TableFile,
 )
 from albert_tf.tasks.classification.options import ClassificationOptions, check_long_texts
-
-if TYPE_CHECKING:
-    from albert_tf.finetuning.task import Fold
 
 PUBLISHED = GLUE | CLUE
 
@@ -204,7 +198,9 @@ def _rarest(labels: Sequence[str]) -> tuple[str, int, int]:
     return str(names[counts.argmin()]), int(counts.min()), len(names)
 
 
-def fold_rows(dataset: ClassificationDataset, examples: Sequence[Example]) -> list[Fold]:
+def fold_rows(
+    dataset: ClassificationDataset, examples: Sequence[Example]
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of the training rows: those to train on, and those to predict.
 
     Every label has the same share in all folds, as closely as whole rows allow.

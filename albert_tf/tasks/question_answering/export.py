@@ -162,10 +162,6 @@ def _null_of_logits(outputs: dict[str, tf.Tensor], best) -> tf.Tensor:
     return starts + ends - best
 
 
-def _null_of_class(outputs: dict[str, tf.Tensor], best) -> tf.Tensor:
-    return tf.cast(outputs["cls_logits"], tf.float64)
-
-
 # Head -> names of the outputs to read; the candidate spans of windows; and the score of each window
 # for "no answer", given that of the best span of its question.
 _FINDERS = {
@@ -176,7 +172,7 @@ _FINDERS = {
             "cls_logits",
         ),
         _conditional,
-        _null_of_class,
+        lambda outputs, best: tf.cast(outputs["cls_logits"], tf.float64),
     ),
 }
 

@@ -158,20 +158,16 @@ def choose_metric(answers: Iterable[str]) -> tuple[AnswerMetric, str]:
     counts = collections.Counter(itertools.chain.from_iterable(answers))
     letters = {c: count for c, count in counts.items() if c.isalnum()}
     unspaced = {c: count for c, count in letters.items() if is_unspaced(c)}
-    not_chinese = sum(count for c, count in unspaced.items() if not _is_chinese(c))
+    other = sum(n for c, n in unspaced.items() if not unicodedata.name(c, "").startswith("CJK"))
     share = sum(unspaced.values()) / max(sum(letters.values()), 1)
     if share <= _UNSPACED:
         metric, language = SQUAD, ""
-    elif not_chinese <= _NOT_CHINESE * sum(unspaced.values()):
+    elif other <= _NOT_CHINESE * sum(unspaced.values()):
         metric, language = CMRC, ", nearly all Chinese"
     else:
         metric, language = CHARACTERS, ", not only Chinese"
     reason = f"{share:.1%} of the letters and digits in the answers are of scripts without spaces"
     return metric, reason + language
-
-
-def _is_chinese(character: str) -> bool:
-    return unicodedata.name(character, "").startswith("CJK")
 
 
 def question_scores(

@@ -151,16 +151,6 @@ def _distinct(
             return
 
 
-def null_of_logits(outputs: Outputs, best: float) -> float:
-    """Score of `[CLS]` as start and end, minus that of the best span."""
-    return float(outputs["start_logits"][0]) + float(outputs["end_logits"][0]) - best
-
-
-def null_of_class(outputs: Outputs, best: float) -> float:
-    """Return output of the answerability classifier, regardless of the best span."""
-    return float(outputs["cls_logits"])
-
-
 class Prediction(NamedTuple):
     """A model's answer to a question.
 
@@ -264,14 +254,6 @@ class AnswerHead(NamedTuple):
         return predictions
 
 
-def _conditional_model(
-    options: QuestionAnsweringOptions, config: AlbertConfig, dtype: str
-) -> keras.Model:
-    return AlbertForConditionalQuestionAnswering(
-        config, options.start_n_top, options.end_n_top, options.classifier_dropout, dtype=dtype
-    )
-
-
 def mean_of_spans(outputs: Sequence[Outputs]) -> Outputs:
     """Return the spans that any model proposes, with the mean of their probabilities.
 
@@ -326,16 +308,21 @@ ANSWER_HEADS = {
         SpanObjective,
         ("start_logits", "end_logits"),
         independent_spans,
-        null_of_logits,
+        # `[CLS]` as start and end, compared with the best span.
+        lambda outputs, best: (
+            float(outputs["start_logits"][0]) + float(outputs["end_logits"][0]) - best
+        ),
         mean_of_outputs,
         span_flops,
     ),
     "conditional": AnswerHead(
-        _conditional_model,
+        lambda options, config, dtype: AlbertForConditionalQuestionAnswering(
+            config, options.start_n_top, options.end_n_top, options.classifier_dropout, dtype=dtype
+        ),
         ConditionalSpanObjective,
         (*_SCORES, *_PLACES, "cls_logits"),
         conditional_spans,
-        null_of_class,
+        lambda outputs, best: float(outputs["cls_logits"]),
         mean_of_spans,
         conditional_span_flops,
     ),

@@ -36,10 +36,12 @@ from albert_tf.tasks.question_answering.spans import (
     Prediction,
     write_answers,
 )
-from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
+from albert_tf.tasks.question_answering.windows import Windows, make_windows
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
+
+_MOST_LISTED = 20  # of the questions that are skipped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +179,15 @@ class QuestionAnsweringTask(FineTuningTask):
             "no token covers any of the answer": windows.skipped,
         }
         for reason, skipped in reasons.items():
-            list_skipped(source, len(questions), skipped, reason)
+            if not skipped:
+                continue
+            counts = f"{len(skipped):,} of {len(questions):,}"
+            logger.info("%s: skipped %s questions, because %s:", source, counts, reason)
+            for question in skipped[:_MOST_LISTED]:
+                answer = question.answers[0]
+                logger.info("  %s: %r at %d", question.id, answer.text[:60], answer.start)
+            if len(skipped) > _MOST_LISTED:
+                logger.info("  and %d more", len(skipped) - _MOST_LISTED)
         if not windows.windows:
             why = "; ".join(f"{reason} ({len(of)})" for reason, of in reasons.items() if of)
             count = counted(len(questions), "question")

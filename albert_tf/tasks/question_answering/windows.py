@@ -5,7 +5,6 @@ kept, so that answers are substrings of the original context, never joined token
 """
 
 import functools
-import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,11 +13,6 @@ import numpy as np
 from albert_tf.input.examples import Features
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tokenizers import Tokenizer
-
-logger = logging.getLogger(__name__)
-
-# How many skipped questions are listed.
-_MOST_LISTED = 20
 
 
 def parts_of(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
@@ -159,16 +153,3 @@ def make_windows(
     result.windows, result.skipped = windows, skipped
     result.questions_truncated, result.answers_in_no_window = truncated, lost
     return result
-
-
-def list_skipped(source: str, total: int, questions: Sequence[SquadQuestion], reason: str) -> None:
-    """Report which questions are not trained on, and why."""
-    if not questions:
-        return
-    counts = f"{len(questions):,} of {total:,}"
-    logger.info("%s: skipped %s questions, because %s:", source, counts, reason)
-    for question in questions[:_MOST_LISTED]:
-        answer = question.answers[0]
-        logger.info("  %s: %r at %d", question.id, answer.text[:60], answer.start)
-    if len(questions) > _MOST_LISTED:
-        logger.info("  and %d more", len(questions) - _MOST_LISTED)

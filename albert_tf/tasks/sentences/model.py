@@ -74,13 +74,11 @@ def _mean(hidden, mask):
     return ops.sum(hidden * weights, axis=1) / ops.sum(weights, axis=1)
 
 
-def _cls(hidden, mask):
-    """Return the vector at `[CLS]`."""
-    return hidden[:, 0]
-
-
 # Name -> function(hidden, mask) of a layer's output, float32.
-POOLING: dict[str, Callable[[Any, Any], Any]] = {"mean": _mean, "cls": _cls}
+POOLING: dict[str, Callable[[Any, Any], Any]] = {
+    "mean": _mean,
+    "cls": lambda hidden, mask: hidden[:, 0],
+}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
