@@ -28,21 +28,13 @@ def weights_of(name: str) -> str:
 
 
 def open_model(name: str, options: ModelOptions) -> Preset:
-    """Open weights by name; they are not read yet.
-
-    Raises:
-        InputError: If the weights cannot be fetched or read, or come without config or vocabulary.
-    """
+    """Open weights by name, as `open_preset`; they are not read yet."""
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         return open_preset(weights_of(name), options.spm_model_file, options.do_lower_case)
 
 
 def create_encoder(preset: Preset) -> keras.Model:
-    """Return the encoder of opened weights, in float32.
-
-    Raises:
-        InputError: If weights of the encoder are missing.
-    """
+    """Return the encoder of opened weights, in float32."""
     with arguments_renamed(name="model"):
         encoder, _ = create_with_weights(lambda: AlbertEncoder(preset.config), preset, seed=0)
     return encoder

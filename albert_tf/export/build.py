@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import logging
 import os
-import tempfile
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,9 +29,7 @@ from albert_tf.export.task_export import (
     write_task,
 )
 from albert_tf.files import (
-    copy_file,
     exists,
-    is_remote,
     make_folder,
     replacing,
     sha256_of,
@@ -131,11 +128,9 @@ def export_saved_model(options: ExportOptions) -> None:
     }
     with (
         replacing(options.export_path) as folder,  # after an error, nothing is left
-        tempfile.TemporaryDirectory() as downloads,
         tensorflow_errors_as_os_errors(),
     ):
         make_folder(folder, "export_path")
-        source = _with_local_vocabulary(source, downloads)
         encoder = model.encoder if kind else model
         lines = [_write_encoder(os.path.join(folder, ENCODER), source, encoder, matched)]
         if with_preprocess:
@@ -183,19 +178,6 @@ def _choose_head(options: ExportOptions, preset: Preset) -> str:
             f"{choices}"
         )
     return preset.head
-
-
-def _with_local_vocabulary(source: Preset, folder: str) -> Preset:
-    """Return the source with its vocabulary in a folder, if it was on a server.
-
-    TensorFlow itself copies the vocabulary into SavedModels, and reaches few servers.
-    """
-    if not is_remote(source.tokenizer.path):
-        return source
-    path = os.path.join(folder, os.path.basename(source.tokenizer.path))
-    copy_file(source.tokenizer.path, path)
-    tokenizer = Tokenizer.load(path, normalization=source.tokenizer.normalization)
-    return source._replace(tokenizer=tokenizer)
 
 
 def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
@@ -253,9 +235,9 @@ def _write_encoder(folder: str, source: Preset, model: keras.Model, matched: Mat
         pieces = read_model(tokenizer.serialized_model).pieces
         name = os.path.basename(tokenizer.path).removesuffix(".model")
         texts[f"{name}.vocab"] = "".join(f"{each.piece}\t{each.score:g}\n" for each in pieces)
-    with assets(texts) as (config_file, *files):
-        vocabulary = [tokenizer.path, *files]
-        module = ExportedEncoder(model, config_file, vocabulary, tokenizer.do_lower_case, heads)
+    with assets(texts, tokenizer.path) as (config_file, *others, vocabulary):
+        files = [vocabulary, *others]
+        module = ExportedEncoder(model, config_file, files, tokenizer.do_lower_case, heads)
         signatures = module.signatures()
         tf.saved_model.save(module, folder, signatures=signatures)
     return f"{ENCODER}: signatures {', '.join(sorted(signatures))}"
@@ -268,8 +250,8 @@ def _record(tokenizer: Tokenizer) -> dict[str, str]:
 
 def _write_preprocess(folder: str, source: Preset, seq_length: int) -> str:
     tokenizer = source.tokenizer
-    with assets(_record(tokenizer)) as files:
-        paths, lower = [tokenizer.path, *files], tokenizer.do_lower_case
-        module = PreprocessorExport(graph_tokenizer(tokenizer), paths, lower, seq_length)
+    with assets(_record(tokenizer), tokenizer.path) as (record, vocabulary):
+        files, lower = [vocabulary, record], tokenizer.do_lower_case
+        module = PreprocessorExport(graph_tokenizer(tokenizer), files, lower, seq_length)
         tf.saved_model.save(module, folder, signatures=module.__call__)
     return f"{PREPROCESS}: strings to {seq_length} tokens"

@@ -17,7 +17,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import graph_tokenizer
-from albert_tf.files import write_text
+from albert_tf.files import read_bytes, write_bytes, write_text
 from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
 from albert_tf.interop.adjacent_files import AdjacentFiles, labels_text
 from albert_tf.interop.file_names import LABELS_FILE
@@ -173,12 +173,17 @@ def create_exported_model(
 
 
 @contextlib.contextmanager
-def assets(texts: Mapping[str, str]) -> Iterator[list[str]]:
-    """Yield the paths of files with these texts, which SavedModels copy when they are saved."""
+def assets(texts: Mapping[str, str], vocabulary: str) -> Iterator[list[str]]:
+    """Yield the paths of files with these texts, and of a copy of a vocabulary.
+
+    TensorFlow copies them into a SavedModel when it is saved, and itself reaches few servers.
+    """
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, name) for name in texts]
         for path, text in zip(paths, texts.values(), strict=True):
             write_text(path, text)
+        paths.append(os.path.join(folder, os.path.basename(vocabulary)))
+        write_bytes(paths[-1], read_bytes(vocabulary))
         yield paths
 
 
@@ -195,8 +200,8 @@ def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
     if trained.adjacent.labels:
         files[LABELS_FILE] = labels_text(trained.adjacent.labels)
     target = os.path.join(folder, kind.export_folder)
-    with assets(files) as paths:
-        module = kind.load("export")(trained, [*paths, trained.tokenizer.path])
+    with assets(files, trained.tokenizer.path) as paths:
+        module = kind.load("export")(trained, paths)
         signatures = module.signatures()
         tf.saved_model.save(module, target, signatures=signatures)
     # Where weights that are read from the export have what says what they mean.

@@ -40,6 +40,8 @@ from albert_tf.weights import (
 
 logger = logging.getLogger(__name__)
 
+_TRAINING_FOLDERS = {kind.weights_format: kind for kind in FOLDERS.values()}
+
 
 def convert(options: ConvertOptions) -> None:
     """Convert the weights `input` to another format and log a table of all tensors.
@@ -140,8 +142,7 @@ def write_model(output: str, model: ConvertedModel, format: str) -> None:
 
             write_google(folder, unshared(model))
         else:
-            kinds = {kind.weights_format: kind for kind in FOLDERS.values()}
-            _write_training_folder(kinds[format](folder), model)
+            _write_training_folder(_TRAINING_FOLDERS[format](folder), model)
 
 
 def _write_training_folder(checkpoints: CheckpointFolder, model: ConvertedModel) -> None:
@@ -161,8 +162,7 @@ def _write_training_folder(checkpoints: CheckpointFolder, model: ConvertedModel)
 
 def _is_resumable(options: ConvertOptions) -> bool:
     """Return whether the output is a training folder, which starts with the newest checkpoint."""
-    formats = {folder.weights_format for folder in FOLDERS.values()}
-    return options.to_format in formats and not options.output.endswith(SUFFIX)
+    return options.to_format in _TRAINING_FOLDERS and not options.output.endswith(SUFFIX)
 
 
 def _notes(

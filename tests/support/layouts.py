@@ -85,21 +85,16 @@ def google_checkpoint(
 
 
 def module_of_tensorflow_1(
-    folder: pathlib.Path,
-    config: AlbertConfig,
-    values: dict,
-    vocabulary: pathlib.Path,
-    with_config: bool = True,
+    folder: pathlib.Path, config: AlbertConfig, values: dict, vocabulary: pathlib.Path
 ) -> None:
-    """Write a TF-Hub module of the original; later versions contain the config."""
+    """Write a TF-Hub module of the original, of a version that contains the config."""
     save(folder / "variables" / "variables", values)
     (folder / "saved_model.pb").write_bytes(b"a graph")
     (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
     (folder / "assets").mkdir()
     (folder / "assets" / "30k-clean.model").write_bytes(vocabulary.read_bytes())
     (folder / "assets" / "30k-clean.vocab").write_text("<pad>\t0\n")
-    if with_config:
-        (folder / "assets" / "albert_config.json").write_text(_config_text(config))
+    (folder / "assets" / "albert_config.json").write_text(_config_text(config))
 
 
 def module_of_tensorflow_2(
