@@ -101,17 +101,17 @@ class WithPaths:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a dataclass
-            kind = _path_kind(type(self), field.name)
+            kind = declared(type(self), field.name, "path") or field.name.endswith(_PATHS)
             value = getattr(self, field.name)
-            if kind and value == "" != field.default:
-                raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
-            if not kind or not value or isinstance(value, bool):
+            if not kind or isinstance(value, bool):
                 continue
-            is_list = isinstance(value, tuple)
-            paths = [
-                self._path(field.name, kind, path) for path in (value if is_list else (value,))
-            ]
-            object.__setattr__(self, field.name, tuple(paths) if is_list else paths[0])
+            if value == "" != field.default:
+                raise InputError(f"`{field.name}`=: must not be empty; omit it, or name a path")
+            if isinstance(value, tuple):
+                value = tuple(self._path(field.name, kind, path) for path in value)
+            elif value:
+                value = self._path(field.name, kind, value)
+            object.__setattr__(self, field.name, value)
 
     def _path(self, name: str, kind: Any, path: Any) -> str:
         try:
@@ -122,10 +122,6 @@ class WithPaths:
             raise InputError(f"`{name}`={given}: is the name of a folder; add that of the file")
         # `./a/b` stays a path, as `a/b` may be published weights.
         return f"./{path}" if kind == "weights" and given.startswith("./") else path
-
-
-def _path_kind(options_class: type, name: str) -> Any:
-    return declared(options_class, name, "path") or name.endswith(_PATHS)
 
 
 def seed_option(default: int, help: str, group: str = "", common: bool = False) -> Any:
@@ -175,10 +171,6 @@ def _check_needs(options: Any, field: dataclasses.Field, value: Any) -> None:
         raise InputError(f"`{field.name}`={value}: needs `{name}`")
 
 
-def _flags_by_name(options_class: type) -> dict[str, str]:
-    return {field.name: f"--{flag_name(field)}" for field in dataclasses.fields(options_class)}
-
-
 def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
     """Define one absl flag per field of `options_class`."""
     types_of = typing.get_type_hints(options_class)
@@ -186,19 +178,14 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
         default: Any = None if is_required(field) else field.default
         if isinstance(default, tuple):
             default = list(default)
-        common: dict[str, Any] = {
-            "flag_values": flag_values,
-            "module_name": sys.argv[0],
-        }
-        help = field.metadata["help"]
-        choices = declared(options_class, field.name, "choices")
-        if choices:
-            flags.DEFINE_enum(flag_name(field), default, list(choices), help, **common)
+        name, help = flag_name(field), field.metadata["help"]
+        if choices := declared(options_class, field.name, "choices"):
+            flags.DEFINE_enum(name, default, list(choices), help, flag_values, sys.argv[0])
         else:
             define = _DEFINE[_plain_type(types_of[field.name])]
-            define(flag_name(field), default, help, **common)
+            define(name, default, help, flag_values=flag_values, module_name=sys.argv[0])
         for alias in field.metadata["aliases"]:
-            flags.DEFINE_alias(alias, flag_name(field), flag_values, module_name=sys.argv[0])
+            flags.DEFINE_alias(alias, name, flag_values, sys.argv[0])
 
 
 def _plain_type(annotation: Any) -> type:
@@ -215,8 +202,7 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
         InputError: If a value is missing, a path is empty, or a value is beyond the choices or
             limits of its field.
     """
-    values = {}
-    missing, given = [], []
+    values, missing, given = {}, [], []
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
         flag = flag_values[flag_name(field)]
         value = flag.value
@@ -230,11 +216,6 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     options = options_class(**values)
     check_limits(options, given)
     return options
-
-
-def _logging_packages(options_class: type) -> list[str]:
-    package = options_class.__module__.partition(".")[0]
-    return sorted({"albert_tf", "__main__", package})
 
 
 def command(
@@ -265,9 +246,12 @@ def command(
             `albert_tf.environment.restart_with_kept_memory`.
         failed: called with an error, after it is printed.
     """
+    fields = dataclasses.fields(options_class)  # type: ignore[arg-type]  # a dataclass
+    flag_of = {field.name: f"--{flag_name(field)}" for field in fields}
+    packages = {"albert_tf", "__main__", options_class.__module__.partition(".")[0]}
 
     def rename(message: str) -> str:
-        return renamed(message, _flags_by_name(options_class).get)
+        return renamed(message, flag_of.get)
 
     def main(arguments: list[str]) -> int:
         program = program_name()
@@ -285,7 +269,7 @@ def command(
                 )
             if keeps_memory:
                 restart_with_kept_memory()
-            with logs_on_console(*_logging_packages(options_class), rename=rename):
+            with logs_on_console(*sorted(packages), rename=rename):
                 run(options)
         except (InputError, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError) and is_unread(sys.stdout):
@@ -321,11 +305,7 @@ def command(
         define_flags(options_class, flags.FLAGS)
         define_original_flags(original or {}, flags.FLAGS)
         try:
-            app.run(
-                main,
-                argv=configs.with_recipe_paths(sys.argv),
-                flags_parser=parse,
-            )
+            app.run(main, argv=configs.with_recipe_paths(sys.argv), flags_parser=parse)
         except (InputError, ReplacedFlag) as error:
             _print_error(f"{program_name()}: error: {_one_line(str(error))}")
             failed(error)

@@ -106,11 +106,7 @@ def define_original_flags(
 class _Flag(flags.Flag):
     def __init__(self, name: str, original: OriginalFlag):
         replacement = original.replacement.format(value="VALUE")
-        help = (
-            f"Of the original: {replacement}"
-            if replacement
-            else "Of the original; changes nothing."
-        )
+        help = f"Of the original{f': {replacement}' if replacement else '; changes nothing.'}"
         parser = flags.BooleanParser() if original.boolean else flags.ArgumentParser()
         super().__init__(parser, None, name, None, help, boolean=original.boolean)
         self._original = original

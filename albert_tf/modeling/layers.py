@@ -31,9 +31,9 @@ def initializer(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
-def dense(units: int, stddev: float, name: str, dtype) -> keras.layers.Dense:
+def dense(units: int, stddev: float, name: str, dtype, use_bias: bool = True) -> keras.layers.Dense:
     """Return a dense layer with a kernel `[inputs, units]` and a bias that starts at zero."""
-    return keras.layers.Dense(units, kernel_initializer=initializer(stddev), name=name, dtype=dtype)
+    return keras.layers.Dense(units, None, use_bias, initializer(stddev), name=name, dtype=dtype)
 
 
 def layer_norm(name: str, dtype) -> keras.layers.LayerNormalization:

@@ -14,7 +14,6 @@ from albert_tf.modeling.layers import (
     SpanHead,
     dense,
     dropout,
-    initializer,
     layer_norm,
     select,
 )
@@ -188,13 +187,7 @@ class AnswerClass(keras.layers.Layer):
         self.rate = rate
         policy, stddev = self.dtype_policy, config.initializer_range
         self.dense_0 = dense(config.hidden_size, stddev, "dense_0", policy)
-        self.dense_1 = keras.layers.Dense(
-            1,
-            use_bias=False,
-            kernel_initializer=initializer(stddev),
-            name="dense_1",
-            dtype=policy,
-        )
+        self.dense_1 = dense(1, stddev, "dense_1", policy, use_bias=False)
 
     def build(self, input_shape):
         self.dense_0.build((None, 2 * self.config.hidden_size))

@@ -57,17 +57,16 @@ class FitArguments:
             InputError: If one of them is unknown or invalid.
         """
         names = [field.name for field in dataclasses.fields(cls)]
-        for name in arguments:
+        for name, value in arguments.items():
             if name not in names:
                 raise InputError(f"`{name}`: is no argument of `fit`; these are {', '.join(names)}")
-        checked = cls(**arguments)
-        if checked.epochs is not None and checked.steps is not None:
-            raise InputError(f"`steps`={checked.steps} and `epochs`={checked.epochs}: give one")
-        for name, value in arguments.items():
             if name in ("steps", "batch_size", "seed") and value is not None:
                 check_whole_number(name, value)
             if name in ("epochs", "learning_rate", "warmup_proportion") and value is not None:
                 check_number(name, value)
+        checked = cls(**arguments)
+        if checked.epochs is not None and checked.steps is not None:
+            raise InputError(f"`steps`={checked.steps} and `epochs`={checked.epochs}: give one")
         check_limits(checked)
         if isinstance(checked.optimizer, str) and checked.optimizer not in OPTIMIZERS:
             raise InputError(

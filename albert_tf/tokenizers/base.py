@@ -114,7 +114,11 @@ class Tokenizer(abc.ABC):
         """
         path = local_vocabulary(path, argument="path")
         if is_folder(path):
-            path = _vocabulary_in(path)
+            if not (vocabulary := find_vocabulary(path)):
+                raise InputError(
+                    f"{path}: contains no vocabulary, such as spiece.model or vocab.txt"
+                )
+            path = vocabulary
         recorded = read_normalization(os.path.dirname(path))
         if os.path.basename(path) == tokenizer_json.FILE:
             path, found = tokenizer_json.convert_vocabulary(path)
@@ -379,9 +383,3 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str: ...
-
-
-def _vocabulary_in(folder: str) -> str:
-    if vocabulary := find_vocabulary(folder):
-        return vocabulary
-    raise InputError(f"{folder}: contains no vocabulary, such as spiece.model or vocab.txt")

@@ -268,7 +268,10 @@ def piece_spans(text: str, pieces: Iterable[tuple[str, bool]]) -> Iterator[tuple
 def visible(
     first: int, after: int, is_space: list[bool], spans: np.ndarray, text: str
 ) -> tuple[int, int]:
-    """Return the span in the raw text, without spaces, of characters first to after - 1."""
+    """Return the span in the raw text, without spaces, of characters first to after - 1.
+
+    It ends before control characters, which the model drops and attributes to the one before.
+    """
     while first < after and is_space[first]:
         first += 1
     while first < after and is_space[after - 1]:
@@ -276,16 +279,11 @@ def visible(
     if first == after:
         start = int(spans[first, 0]) if first < len(spans) else len(text.rstrip())
         return start, start
-    return _trimmed(int(spans[first, 0]), int(spans[after - 1, 1]), text)
-
-
-def _trimmed(start: int, end: int, text: str) -> tuple[int, int]:
-    """Trim white space at both ends of a span and control characters at its end."""
+    start, end = int(spans[first, 0]), int(spans[after - 1, 1])
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1
-    # The model drops these and attributes them to the preceding character.
     while start < end - 1 and unicodedata.category(text[end - 1]) == "Cc":
         end -= 1
     return start, end

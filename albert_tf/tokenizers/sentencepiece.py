@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,17 +75,11 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             )
         self.cls_id, self.sep_id, self.mask_id = specials
         self.word_starts = np.array([starts_word(piece) for piece in self.pieces])
-        self.replacement_ids = np.array(
-            [
-                id
-                for id in range(self.vocab_size)
-                if not (processor.is_control(id) or processor.is_unknown(id))
-            ],
-            np.int32,
-        )
-        self._split_at_comma = {
-            piece: self._comma_apart(piece) for piece in self.pieces if _ends_in_digit_comma(piece)
-        }
+        ids = range(self.vocab_size)
+        special = [processor.is_control(id) or processor.is_unknown(id) for id in ids]
+        self.replacement_ids = np.flatnonzero(np.logical_not(special)).astype(np.int32)
+        with_comma = [p for p in self.pieces if len(p) > 1 and p[-1] == "," and p[-2].isdigit()]
+        self._split_at_comma = {piece: self._comma_apart(piece) for piece in with_comma}
         # The ids that replace an id, as of the digit-and-comma rule.
         self.ids_of_split: dict[int, list[int]] = {
             processor.piece_to_id(piece): [processor.piece_to_id(token) for token in tokens]
@@ -108,7 +102,8 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def _tokenize(self, part: TextPart) -> list[str]:
         processed = self.preprocess(part.text)
         processor = self._processor_of(part, processed)
-        return self._with_commas_apart(processor.encode(processed, out_type=str))
+        pieces = processor.encode(processed, out_type=str)
+        return [token for piece in pieces for token in self._split_at_comma.get(piece, [piece])]
 
     def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
@@ -200,7 +195,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         are_bytes = map(processor.is_byte, ids)
         walk = piece_spans(normalized, zip(pieces, are_bytes, strict=True))
         for piece, id, (first, after) in zip(pieces, ids, walk, strict=True):
-            tokens = self._split_at_comma.get(piece) or (piece,)
+            tokens = self._split_at_comma.get(piece, [piece])
             found += self.ids_of_split.get(id, [id])
             # From the right, since a piece that is split may lose its mark of a word's start.
             ends = [after]
@@ -237,12 +232,6 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         if not piece.startswith(WORD_START) and tokens[0].startswith(WORD_START):
             tokens[0] = tokens[0][len(WORD_START) :]
         return [token for token in tokens if token] + [","]
-
-    def _with_commas_apart(self, pieces: Iterable[str]) -> list[str]:
-        tokens: list[str] = []
-        for piece in pieces:
-            tokens.extend(self._split_at_comma.get(piece) or (piece,))
-        return tokens
 
 
 def read_model(model: bytes) -> Any:
@@ -283,7 +272,3 @@ def _separates_words(model: Any) -> bool:
         and normalizer.escape_whitespaces
         and not trainer.treat_whitespace_as_suffix
     )
-
-
-def _ends_in_digit_comma(piece: str) -> bool:
-    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
