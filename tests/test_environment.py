@@ -61,18 +61,11 @@ def test_other_programs_are_not_started_again():
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, "1"), ("0", "0")])
-def test_onednn_is_on_unless_the_user_says_otherwise(value, expected):
-    variables = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
+def test_onednn_is_on_unless_the_user_says_otherwise(value, expected, monkeypatch):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
     code = "import albert_tf, os; print(os.environ.get('TF_ENABLE_ONEDNN_OPTS'))"
-    output = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**variables, **({"TF_ENABLE_ONEDNN_OPTS": value} if value else {})},
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    assert output.strip() == (expected if platform.machine() == "x86_64" else str(value))
+    done = run_python("-c", code, **({"TF_ENABLE_ONEDNN_OPTS": value} if value else {}))
+    assert done.stdout.strip() == (expected if platform.machine() == "x86_64" else str(value))
 
 
 @pytest.mark.integration

@@ -9,7 +9,6 @@ from albert_tf.modeling.question_answering import (
     AlbertForQuestionAnswering,
     ConditionalSpanObjective,
     SpanObjective,
-    possible_positions,
 )
 from tests.modeling.test_forward_pass import PLAIN, randomise
 from tests.support.backends import as_numpy, forward, gradient_function
@@ -85,11 +84,6 @@ def oracles(model, features, p_mask):
     rows = zip(*(features[n] for n in ("input_ids", "input_mask", "segment_ids")), strict=True)
     sequences = [oracle.encode(*row)[-1] for row in rows]
     return [HeadOracle(oracle, *each) for each in zip(sequences, p_mask, strict=True)]
-
-
-def test_where_an_answer_can_be():
-    features, p_mask, _ = read_features()
-    np.testing.assert_array_equal(as_numpy(possible_positions(features)), p_mask == 0)
 
 
 def test_predictions_are_those_of_the_formulas():
