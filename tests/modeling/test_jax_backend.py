@@ -17,7 +17,7 @@ REFERENCES = (
     "tests/optimization/test_original_updates.py",
 )
 OTHERS = (
-    "tests/finetuning/test_frozen_runs.py",
+    "tests/finetuning/test_trained_settings.py",
     "tests/modeling/test_attention.py",
     "tests/modeling/test_encoder.py",
     "tests/modeling/test_forward_pass.py",
