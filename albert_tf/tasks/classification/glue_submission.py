@@ -8,7 +8,6 @@
 import dataclasses
 import os
 import zipfile
-from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, files_in, is_remote, read_lines, read_text, replacing
@@ -79,8 +78,11 @@ def gather(options: SubmissionOptions) -> None:
     chosen = {name: found[name] for name in SUBMISSION_ROWS if name in found}
     for name, path in chosen.items():
         _check(path, SUBMISSION_ROWS[name])
-    _write_zip(options.submission_file, chosen)
-    print(f"{options.submission_file}: {', '.join(chosen)}")
+    target = options.submission_file
+    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, source in chosen.items():  # the same bytes for the same files
+            file.writestr(zipfile.ZipInfo(name), read_text(source), zipfile.ZIP_DEFLATED)
+    print(f"{target}: {', '.join(chosen)}")
     if missing:
         print(f"missing: {', '.join(missing)}")
 
@@ -97,13 +99,6 @@ def _check(path: str, rows: int) -> None:
             f"{path}: {len(lines) - 1} predictions; the server expects {rows}, one for each row "
             "of the test set"
         )
-
-
-def _write_zip(path: str, chosen: Mapping[str, str]) -> None:
-    """Write the same bytes for the same files."""
-    with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, source in chosen.items():
-            file.writestr(zipfile.ZipInfo(name), read_text(source), zipfile.ZIP_DEFLATED)
 
 
 cli = command(SubmissionOptions, gather)

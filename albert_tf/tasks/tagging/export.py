@@ -258,21 +258,6 @@ def running_max(values: tf.Tensor) -> tf.Tensor:
     return tf.while_loop(more, compare, (1, values))[1]
 
 
-class _Spans(NamedTuple):
-    """What is found in the texts, text by text.
-
-    Attributes:
-        first, last: int64 `[spans]`, the first and the last word of each.
-        label: strings `[spans]`.
-        score: float64 `[spans]`.
-    """
-
-    first: tf.Tensor
-    last: tf.Tensor
-    label: tf.Tensor
-    score: tf.Tensor
-
-
 class TaggingExport(TaskExport):
     """Predicts the same entities of raw texts as `run_tagger.py`, or tags of their words.
 
@@ -318,13 +303,13 @@ class TaggingExport(TaskExport):
         logits = tf.ensure_shape(logits, [None, None, self._model.num_labels])
         tags, scores = self._word_tags(words, windows, logits)
         if self._is_plain:
-            number = tf.range(tf.size(tags, tf.int64))
-            spans = _Spans(number, number, tf.gather(tf.constant(self._tags), tags), scores)
+            first = last = tf.range(tf.size(tags, tf.int64))
+            label = tf.gather(tf.constant(self._tags), tags)
         else:
-            spans = self._entities(words.rows, tags, scores)
+            first, last, label, scores = self._entities(words.rows, tags, scores)
 
-        rows = tf.gather(words.rows, spans.first)
-        start, end = tf.gather(start, spans.first), tf.gather(end, spans.last)
+        rows = tf.gather(words.rows, first)
+        start, end = tf.gather(start, first), tf.gather(end, last)
         characters = tf.strings.unicode_decode(text, "UTF-8")
         covered = slices(characters, rows, start, end - start)
 
@@ -335,11 +320,11 @@ class TaggingExport(TaskExport):
             return ragged.to_tensor(nothing)
 
         return {
-            "label": padded(spans.label, ""),
+            "label": padded(label, ""),
             "start": padded(tf.cast(start, tf.int32), -1),
             "end": padded(tf.cast(end, tf.int32), -1),
             "text": padded(tf.strings.unicode_encode(covered, "UTF-8"), ""),
-            "score": padded(tf.cast(spans.score, tf.float32), 0.0),
+            "score": padded(tf.cast(scores, tf.float32), 0.0),
         }
 
     def _word_tags(self, words: RawWords, windows: TagWindows, logits: tf.Tensor):
@@ -365,8 +350,8 @@ class TaggingExport(TaskExport):
             tag = tf.where(follows, tag, outside)
         return tag, tf.reduce_max(probabilities, axis=-1)
 
-    def _entities(self, rows: tf.Tensor, tags: tf.Tensor, scores: tf.Tensor) -> _Spans:
-        """Return the entities, as `chunks` of `albert_tf.tasks.tagging.tags` does."""
+    def _entities(self, rows: tf.Tensor, tags: tf.Tensor, scores: tf.Tensor):
+        """Return first word, last word, label and score of the entities, as of `tags.chunks`."""
         types = tf.gather(self._type_of, tags)
         same = (types[1:] == types[:-1]) & (rows[1:] == rows[:-1])
         continues = tf.gather(self._continues, tags[1:]) & tf.gather(self._begins, tags[:-1]) & same
@@ -378,4 +363,4 @@ class TaggingExport(TaskExport):
         last = tf.math.segment_max(inside, entity)
         score = tf.math.segment_mean(tf.gather(scores, inside), entity)
         label = tf.gather(tf.constant(self._types), tf.gather(types, first))
-        return _Spans(first, last, label, score)
+        return first, last, label, score
