@@ -71,6 +71,7 @@ class StepResults(NamedTuple):
     history: dict[str, np.ndarray]
 
 
+@dataclasses.dataclass(eq=False)
 class TrainingStep(abc.ABC, Generic[DevicesOfEngine]):
     """A model, its optimizer and its objective, trained by one engine.
 
@@ -78,21 +79,16 @@ class TrainingStep(abc.ABC, Generic[DevicesOfEngine]):
     in the scope of the devices. The optimizer is built here, on the model's trainable weights.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: AdamW,
-        objective: Objective,
-        devices: DevicesOfEngine,
-        options: StepOptions = StepOptions(),
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.objective = objective
-        self.devices = devices
-        self.options = options
-        with devices.scope():
-            optimizer.build(model.trainable_weights)
+    model: keras.Model
+    optimizer: AdamW
+    objective: Objective
+    devices: DevicesOfEngine
+    options: StepOptions = StepOptions()
+
+    def __post_init__(self):
+        optimizer = self.optimizer
+        with self.devices.scope():
+            optimizer.build(self.model.trainable_weights)
         self.moments = [v for v in optimizer.variables if v is not optimizer.iterations]
 
     @property

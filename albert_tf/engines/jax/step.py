@@ -100,8 +100,8 @@ def create_execution(devices: JaxDevices, remat: bool = False) -> Execution:
 class TrainingStep(steps.TrainingStep[JaxDevices]):
     """A training step, compiled into one program for every length of its batches."""
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
+    def __post_init__(self):
+        super().__post_init__()
         self.mesh = self.devices.mesh
         self._execution = create_execution(self.devices, self.options.remat)
         self._moment_paths = {moment.path for moment in self.moments}

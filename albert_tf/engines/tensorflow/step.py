@@ -173,8 +173,8 @@ def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
 class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
     """A training step inside the graph, which also takes its batches there."""
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
+    def __post_init__(self):
+        super().__post_init__()
         devices = self.devices
         self.strategy = devices.strategy
         self._compiled_gradients = through_xla(self._gradients, devices.needs_xla)
