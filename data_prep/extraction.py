@@ -31,8 +31,8 @@ from data_prep.extraction_options import (
 )
 from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
+    KEY_BYTES,
     OutputDocument,
-    Paragraph,
     make_output_documents,
     publish_files,
     select,
@@ -45,7 +45,7 @@ from data_prep.workers import start_workers
 
 # Incremented whenever the same options and input give another corpus, or the files of unfinished
 # work change.
-_VERSION = 7
+_VERSION = 8
 # Packages that decide what is text and where a sentence ends.
 _TOOLS = (
     "albert-tf", "sentencex", "langcodes", "mwparserfromhell", "pyarrow", "rensa", "py3langid",
@@ -253,34 +253,30 @@ def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Itera
     options = job.options
     seen: set[bytes] = set()
 
-    def is_new(paragraph: Paragraph) -> bool:
-        key = bytes.fromhex(paragraph.key)
-        if key in seen:
-            counts.repeated_characters += paragraph.characters
-            return False
-        seen.add(key)
-        return True
+    def new_paragraphs(text: bytes, keys: bytes, characters: list[int]) -> Iterator[list[str]]:
+        paragraphs = zip(characters, text.decode().split("\n\n"), strict=True)
+        for number, (length, paragraph) in enumerate(paragraphs):
+            key = keys[number * KEY_BYTES : (number + 1) * KEY_BYTES]
+            if key in seen:
+                counts.repeated_characters += length
+            else:
+                seen.add(key)
+                yield paragraph.split("\n") if paragraph else []
 
     for unit in range(units):
         record = work.require_record(_unit_name(unit))
         counts += Counts.from_dict(record["counts"])
-        texts = io.BytesIO(record.get("content", b""))
+        weight = job.sources[record["source"]].weight
+        content = io.BytesIO(record.get("content", b""))
         for size, *fields in record["documents"]:
-            text = texts.read(size)
+            text = content.read(size)
             if not options.unique_paragraphs:
                 yield OutputDocument(text, *fields)
                 continue
-            name, source, key, keys, characters = fields
-            sentences = (
-                paragraph.split("\n") if paragraph else []
-                for paragraph in text.decode().split("\n\n")
-            )
-            yield from make_output_documents(
-                Document(name, source, [], key),
-                filter(is_new, map(Paragraph, keys, characters, sentences)),
-                job.sources[record["source"]].weight,
-                options,
-            )
+            name, source, key, characters = fields
+            paragraphs = new_paragraphs(text, content.read(KEY_BYTES * len(characters)), characters)
+            document = Document(name, source, [], key)
+            yield from make_output_documents(document, paragraphs, weight, options)
 
 
 def summary_file(output_file: str) -> str:
@@ -311,29 +307,30 @@ def _prepare(job: _Job) -> None:
 def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
     """Return the record of a unit, with the texts of its documents one after the other.
 
-    Paragraphs that must be unique are separated by blank lines.
+    Paragraphs that must be unique are separated by blank lines, and followed by their keys.
     """
     number, unit = task
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
     found: list[tuple] = []
-    texts: list[bytes] = []
+    content: list[bytes] = []
     for document in format.documents(unit, _job.reader_options, counts):
         if not _is_in_language(document, options):
             counts.left_out["documents in other languages"] += 1
             continue
         paragraphs = split_paragraphs(document, options, format.has_sentences, counts)
         if not options.unique_paragraphs:
-            for output in make_output_documents(document, paragraphs, source.weight, options):
+            sentences = (paragraph.sentences for paragraph in paragraphs)
+            for output in make_output_documents(document, sentences, source.weight, options):
                 found.append((len(output.text), *output[1:]))
-                texts.append(output.text)
+                content.append(output.text)
         elif columns := list(zip(*paragraphs, strict=True)):
-            keys, characters, sentences = columns
-            texts.append("\n\n".join(map("\n".join, sentences)).encode())
-            names = document.name, document.source, document.key
-            found.append((len(texts[-1]), *names, keys, characters))
-    content = b"".join(texts)
-    return {"source": number, "counts": vars(counts), "documents": found, "content": content}
+            keys, characters, split = columns
+            text = "\n\n".join(map("\n".join, split)).encode()
+            found.append((len(text), document.name, document.source, document.key, characters))
+            content += text, *keys
+    record = {"source": number, "counts": vars(counts), "documents": found}
+    return record | {"content": b"".join(content)}
 
 
 def _is_in_language(document: Document, options: ExtractionOptions) -> bool:

@@ -20,8 +20,9 @@ from data_prep.work_folder import WorkFolder, move
 
 # A longer sentence is binary data or a table, and later stages could not use it.
 MAX_SENTENCE_CHARACTERS = 1_000_000
-_KEY_BYTES = 12  # of a hash, by which no two of a billion paragraphs are taken for the same
+KEY_BYTES = 12  # of a hash, by which no two of a billion paragraphs are taken for the same
 _IDEOGRAPHS = re.compile(f"[{IDEOGRAPHS}]{{2,}}")
+_BEFORE_IDEOGRAPHS = bytes(range(0xE3))  # UTF-8 of characters below U+3000
 
 
 class OutputDocument(NamedTuple):
@@ -55,12 +56,12 @@ class Paragraph(NamedTuple):
     """A paragraph in sentences.
 
     Attributes:
-        key: hash of its sentences, in hexadecimal digits, if paragraphs must be unique.
+        key: hash of its sentences, `[KEY_BYTES]`, if paragraphs must be unique.
         characters: length of its text.
         sentences: its sentences.
     """
 
-    key: str
+    key: bytes
     characters: int
     sentences: list[str]
 
@@ -81,10 +82,10 @@ def split_paragraphs(
         sentences = [sentence for sentence in found if len(sentence) <= MAX_SENTENCE_CHARACTERS]
         if dropped := len(found) - len(sentences):
             counts.left_out["sentences longer than a million characters"] += dropped
-        key = ""
+        key = b""
         if options.unique_paragraphs:
             joined = "\n".join(sentences).encode("utf-8", "replace")
-            key = hashlib.blake2b(joined, digest_size=_KEY_BYTES).hexdigest()
+            key = hashlib.blake2b(joined, digest_size=KEY_BYTES).digest()
         yield Paragraph(key, len(text), list(filter(stripped, sentences)))
 
 
@@ -94,7 +95,7 @@ def _one_line(text: str) -> str:
 
 def make_output_documents(
     document: Document,
-    paragraphs: Iterable[Paragraph],
+    paragraphs: Iterable[list[str]],
     weight: float,
     options: ExtractionOptions,
 ) -> Iterator[OutputDocument]:
@@ -102,7 +103,7 @@ def make_output_documents(
 
     Args:
         document: name and source of the document.
-        paragraphs: its text.
+        paragraphs: its paragraphs in sentences.
         weight: how often it is written, on average.
         options: the options of the run.
     """
@@ -114,11 +115,11 @@ def make_output_documents(
     sentences: list[str] = []
     number = 1
     for paragraph in paragraphs:
-        if limit and sentences and len(sentences) + len(paragraph.sentences) > limit:
+        if limit and sentences and len(sentences) + len(paragraph) > limit:
             yield from _output_document(document, f"#{number}", sentences, copies, options)
             sentences = []
             number += 1
-        sentences += paragraph.sentences
+        sentences += paragraph
     if sentences:
         suffix = f"#{number}" if number > 1 else ""
         yield from _output_document(document, suffix, sentences, copies, options)
@@ -136,13 +137,14 @@ def _output_document(
     if not (copies or held_out):
         return
     text = "\n".join(sentences) + "\n"
+    encoded = text.encode("utf-8", "replace")
     yield OutputDocument(
-        text.encode("utf-8", "replace"),
+        encoded,
         _tsv_field(document.name) + suffix,
         document.key + suffix,
         _tsv_field(document.source),
         len(sentences),
-        text.count(" ") + len(sentences) + _more_ideographs(text),
+        text.count(" ") + len(sentences) + _more_ideographs(text, encoded),
         held_out,
         1 if held_out else copies,  # evaluating on the same text twice gains nothing
         _signature(text) if options.near_duplicates else "",
@@ -161,8 +163,10 @@ def _signature(text: str) -> str:
     return signature(text).hex()
 
 
-def _more_ideographs(text: str) -> int:
-    return 0 if text.isascii() else sum(len(run) - 1 for run in _IDEOGRAPHS.findall(text))
+def _more_ideographs(text: str, encoded: bytes) -> int:
+    if not encoded.translate(None, _BEFORE_IDEOGRAPHS):  # many times faster than a search
+        return 0
+    return sum(len(run) - 1 for run in _IDEOGRAPHS.findall(text))
 
 
 def _tsv_field(text: str) -> str:

@@ -259,14 +259,14 @@ def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
 def stripped(line: str) -> str:
     """Return a line without surrounding white space; "" if no character of it can be seen."""
     text = line.strip()
-    return "" if _INVISIBLE.fullmatch(text) else text
+    # Most lines begin with a visible character of ASCII.
+    return text if " " < text[:1] < "\x7f" or not _INVISIBLE.fullmatch(text) else ""
 
 
 def is_blank(line: bytes) -> bool:
     """Return whether no character of a line of UTF-8 can be seen, such as U+200B or U+FEFF."""
     rest = line.strip()
-    # Most lines begin with a visible character of ASCII.
-    return not rest or not (b" " < rest[:1] < b"\x7f" or stripped(rest.decode(errors="replace")))
+    return not (b" " < rest[:1] < b"\x7f" or stripped(rest.decode(errors="replace")))
 
 
 def decoded(line: bytes, offset: int, path: str) -> str:
