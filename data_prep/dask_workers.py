@@ -40,14 +40,12 @@ class _Setup(NamedTuple):
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster.
+    """The workers of a Dask cluster, with `initializer` and `initargs` of `parallel.Workers`.
 
     Args:
         scheduler: address of the scheduler, such as `tcp://10.0.0.1:8786`, or path of its scheduler
             file; None to start a cluster on this machine.
         processes: number of workers of that cluster.
-        initializer: called first in every worker process, to set up what its calls share.
-        initargs: arguments of `initializer`.
 
     Raises:
         InputError: If there is no scheduler at the address, or if no worker connects to it.

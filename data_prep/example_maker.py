@@ -74,7 +74,6 @@ class ExampleMaker:
         """Tokenize and cut the documents of a unit; usually yields a single run.
 
         Args:
-            unit: the text to read.
             counts: updated with the numbers of documents, sentences, tokens, unknown tokens and
                 examples.
         """
@@ -241,7 +240,6 @@ def join_documents(
     Sentences without tokens (only control characters) are dropped.
 
     Args:
-        documents: the documents.
         encoded: the results of `Tokenizer.encode_flat` for all their sentences, in order: ids
             `[tokens]` and lengths `[sentences]`.
         dtype: dtype of the tokens.

@@ -55,12 +55,8 @@ _TOOLS = (
 class _Job(NamedTuple):
     """What every process needs to know.
 
-    Attributes:
-        options: the options of the run.
-        reader_options: the options of the readers.
-        sources: the sources of the corpus.
-        formats: the format of each source. (A worker process cannot look them up in the table,
-            which may have rows that other code has added.)
+    A worker process cannot look up the formats of the sources in the table, which may have rows
+    that other code has added.
     """
 
     options: ExtractionOptions
@@ -220,14 +216,7 @@ def _extract_units(
 def _write(
     job: _Job, work: WorkFolder, units: int, outputs: list[str], counts: Counts
 ) -> tuple[dict[str, Counter[str]], int]:
-    """Write the documents of all units, but for those to leave out, in their order.
-
-    Args:
-        job: what was extracted.
-        work: the folder with the units, in which the files are written.
-        units: number of units.
-        outputs: the final names of the files.
-        counts: updated with what was read.
+    """Write the documents of all units, but for those to leave out, into the work folder.
 
     Returns:
         What was written, see `write_files`, and the size of what `max_megabytes` leaves out.
@@ -265,7 +254,7 @@ def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Itera
 
     for unit in range(units):
         record = work.require_record(_unit_name(unit))
-        counts += Counts.from_dict(record["counts"])
+        counts += Counts(**record["counts"])
         weight = job.sources[record["source"]].weight
         content = io.BytesIO(record.get("content", b""))
         for size, *fields in record["documents"]:

@@ -214,7 +214,6 @@ def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]
     """Find the input files and their identities (see `files.file_identity`), by path.
 
     Args:
-        sources: the sources.
         argument: the argument that named them, for the error.
 
     Raises:
@@ -235,7 +234,6 @@ def with_files(
     """Return the sources with the files that their globs and folders stand for.
 
     Args:
-        sources: the sources.
         argument: the argument that named them, for errors.
         outputs: what the run writes, which only a name of its own makes an input.
 

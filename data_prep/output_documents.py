@@ -72,8 +72,6 @@ def split_paragraphs(
     """Yield the paragraphs of a document, split into sentences.
 
     Args:
-        document: the document.
-        options: the options of the run.
         has_sentences: whether every paragraph already is a sentence.
         counts: sentences that are too long are counted in it.
     """
@@ -105,7 +103,6 @@ def make_output_documents(
         document: name and source of the document.
         paragraphs: its paragraphs in sentences.
         weight: how often it is written, on average.
-        options: the options of the run.
     """
     document = document._replace(key=_tsv_field(document.key or document.name))
     copies = _copies(document.key, weight, options.random_seed)
@@ -200,8 +197,6 @@ def write_files(
     """Write all copies of documents, and the tables of them, in a work folder.
 
     Args:
-        documents: the documents.
-        work: the folder.
         paths: final names of the text files.
 
     Returns:
@@ -241,7 +236,6 @@ def select(
 
     Args:
         documents: all documents, with their signatures if near duplicates are left out.
-        options: the options of the run.
         folder: folder for temporary files.
 
     Returns:
@@ -276,11 +270,6 @@ def _sample(hashes: np.ndarray, sizes: np.ndarray, limit: int) -> np.ndarray:
 
     Every document has the same chance wherever it occurs in the corpus. The sample ends with the
     first document that does not fit; a large one is left out alone, so that little room remains.
-
-    Args:
-        hashes: float64 `[documents]`.
-        sizes: int64 `[documents]`, in bytes.
-        limit: the size of the sample.
     """
     kept = np.zeros(len(sizes), np.bool_)
     free = limit

@@ -30,14 +30,15 @@ from albert_tf.logs import counted
 from albert_tf.terminal import ThroughputLine
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import ExampleMaker, load_tokenizer, masking_of
-from data_prep.manifest_writer import (
+from data_prep.plan import (
+    Plan,
     build_manifest,
     check_examples,
     check_labels,
     finished_manifest,
+    make_plan,
     write_manifest,
 )
-from data_prep.plan import Plan, make_plan
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.runs import Bucket, DamagedRunError, read_bucket, write_run
 from data_prep.text_units import readable, text_files

@@ -110,7 +110,6 @@ def make_pairs(
     """Cut every document into pairs.
 
     Args:
-        documents: the documents.
         word_starts: bool `[vocab_size]`, whether a piece starts a word; a single sentence is split
             before such a piece.
         pairing: how to cut.

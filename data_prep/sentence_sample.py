@@ -77,7 +77,6 @@ def sample_sentences(
     """Draw a uniform sample of the lines of text files that are not blank.
 
     Args:
-        paths: the files.
         size: number of sentences to draw; 0 for all of them.
         seed: seed of the draw.
         options: which workers read the files.

@@ -86,7 +86,6 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """Split a paragraph into sentences.
 
     Args:
-        paragraph: the text.
         language: its language, a code that `resolve_language` accepts.
 
     Returns:

@@ -167,7 +167,6 @@ def read_unit(
     """Yield the documents of a unit that contain text.
 
     Args:
-        unit: the unit.
         counts: `skipped_lines` is added to it, and of a compressed file `decompressed_bytes`.
         document_sentences: number of lines of a document, blank ones not counted; 0: documents are
             separated by blank lines.

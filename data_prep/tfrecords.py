@@ -35,7 +35,6 @@ def write_records(file: WritableFile, batch: Mapping[str, np.ndarray]) -> int:
     """Write the examples of a batch as TFRecords.
 
     Args:
-        file: the file to write to.
         batch: arrays of non-negative integers or of floats by feature name, `[batch, *shape]`.
 
     Returns:
@@ -171,7 +170,6 @@ def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.nd
     """Read a whole file, as training does.
 
     Args:
-        path: the file.
         features: the features to read, by name.
 
     Returns:

@@ -259,7 +259,6 @@ def accent_loss(
     """Measure what sentences would lose, on at most 100,000 of them.
 
     Args:
-        sentences: the text.
         form: the Unicode form of words with accents.
         bare: removes the accents of a word.
     """

@@ -36,7 +36,10 @@ class VocabularyType(NamedTuple):
         unicode_form: of text with accents.
         bare: returns a word as the tokenizer sees it if accents are not kept.
         train: `train(sentences, vocab_size, character_coverage, user_defined_symbols)` returns the
-            contents of the files.
+            contents of the files, of prepared sentences; the coverage is the fraction of the
+            characters of the text that the vocabulary covers, whose rarest ones are unknown. Raises
+            `InputError`, which names a size that works, if the text does not yield that many
+            pieces.
         endings: endings of the files; first that of the file that other commands read.
         min_size: the smallest possible number of pieces.
         huggingface_class: the class of `transformers` that reads the vocabulary.
@@ -57,19 +60,7 @@ def train_unigram(
     character_coverage: float = 0.99995,
     user_defined_symbols: tuple[str, ...] = (),
 ) -> list[bytes]:
-    """Train a unigram model and return the contents of its files, `.model` and `.vocab`.
-
-    Args:
-        sentences: text preprocessed by `albert_tf.tokenizers.normalization.preprocess`.
-        vocab_size: number of pieces, including special symbols.
-        character_coverage: fraction of the characters of the text that the vocabulary covers; the
-            rarest ones are unknown.
-        user_defined_symbols: pieces that text is always split into, besides the original's.
-
-    Raises:
-        InputError: If the text does not yield that many pieces; the message names a size that
-            works.
-    """
+    """Train a unigram model, see `VocabularyType.train`; text is always split at the symbols."""
     import sentencepiece
 
     sentences = [part for sentence in sentences for part in _cut_long(sentence)]
@@ -102,11 +93,7 @@ def _cut_long(sentence: str) -> list[str]:
 def _train_unigram_model(
     sentences: list[str], character_coverage: float, symbols: list[str], vocab_size: int
 ) -> bytes:
-    """Train a model and return it serialized.
-
-    Raises:
-        RuntimeError: If SentencePiece cannot make that many, or that few, pieces of this text.
-    """
+    """Train a model; raise RuntimeError if SentencePiece cannot make so many, or few, pieces."""
     import sentencepiece
 
     model = io.BytesIO()
@@ -174,19 +161,7 @@ def train_wordpiece(
     character_coverage: float = 0.99995,
     user_defined_symbols: tuple[str, ...] = (),
 ) -> list[bytes]:
-    """Train a vocabulary and return the content of its file.
-
-    Args:
-        sentences: text returned by `prepare_wordpiece`.
-        vocab_size: number of pieces, including special symbols.
-        character_coverage: fraction of the characters of the text that the vocabulary covers; the
-            rarest ones are unknown.
-        user_defined_symbols: words that are pieces, whether the text contains them or not.
-
-    Raises:
-        InputError: If the text does not yield that many pieces, or needs more for its characters
-            and symbols alone, and the message names a size that works.
-    """
+    """Train a WordPiece vocabulary, see `VocabularyType.train`; the symbols are whole words."""
     counts: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         counts.update(word for word in sentence.split() if len(word) <= wordpiece.LONGEST_WORD)

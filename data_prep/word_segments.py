@@ -75,10 +75,7 @@ def continuing_tokens(
     """Find the tokens that begin inside a word.
 
     Args:
-        tokenizer: the tokenizer.
-        texts: the texts.
         lengths: int64 `[texts]`, their numbers of tokens.
-        segmenter: the segmenter.
 
     Returns:
         bool `[tokens]`, for all texts.

@@ -43,7 +43,6 @@ def fingerprint_of(settings: dict[str, Any], **made_from: Any) -> str:
     """Return a hash of everything that affects the result of a run.
 
     Args:
-        settings: the options of the run.
         made_from: the rest, as values for JSON.
     """
     made_from["settings"] = {k: v for k, v in settings.items() if k not in _WITHOUT_EFFECT}

@@ -43,13 +43,10 @@ def start_workers(
     initializer: Callable[..., None],
     initargs: tuple[Any, ...],
 ) -> AnyWorkers:
-    """Start the workers that the options name.
+    """Start the workers that the options name, as `parallel.Workers` does.
 
     Args:
-        options: the options.
         input_bytes: size of the input; a small input gets fewer processes.
-        initializer: called first in every worker process, to set up what its calls share.
-        initargs: arguments of `initializer`.
 
     Raises:
         InputError: If Dask is not installed or its cluster cannot be reached.

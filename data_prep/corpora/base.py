@@ -87,12 +87,6 @@ class Counts:
             self.warn(line)
         return self
 
-    def __add__(self, other: "Counts") -> "Counts":
-        total = Counts()
-        total += self
-        total += other
-        return total
-
     def as_dict(self) -> dict[str, Any]:
         return vars(self) | {
             "left_out": dict(self.left_out),
@@ -100,13 +94,6 @@ class Counts:
                 sorted(self.unknown_templates.items(), key=lambda item: (-item[1], item[0]))
             ),
         }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Counts":
-        counters = {
-            name: Counter(values.get(name, {})) for name in ("left_out", "unknown_templates")
-        }
-        return cls(**(values | counters))
 
     def add_unknown_template(self, name: str, count: int = 1) -> None:
         """Count a template that no table has; the frequent ones are among the first names."""

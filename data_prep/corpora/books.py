@@ -121,13 +121,7 @@ def paragraphs(lines: list[str]) -> list[str]:
 
 
 def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str]]:
-    """Return the words of each paragraph.
-
-    Args:
-        lines: the lines of a text.
-        ends: `ends(line, next_line)` returns whether a paragraph ends between two lines; one also
-            ends at a blank line.
-    """
+    """Return the words of each paragraph, which ends between two lines or at a blank one."""
     found: list[list[str]] = [[]]
     for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
         found[-1].extend(line.split())

@@ -137,12 +137,7 @@ def _site(path: str, header: bytes) -> Site:
 
 
 class _Piece(NamedTuple):
-    """Consecutive bytes of XML.
-
-    Attributes:
-        xml: the bytes.
-        inside: whether pages that begin in them belong to the unit.
-    """
+    """Consecutive bytes of XML, and whether pages that begin in them belong to the unit."""
 
     xml: bytes
     inside: bool
@@ -279,4 +274,5 @@ def _units_of_one_stream(path: str, site: Site) -> Iterator[DumpUnit]:
                 read = min(size // _XML_PER_BZ2, whole.end - begin)
                 yield DumpUnit(path, site, 0, 0, tuple(pages), Counts(input_bytes=read))
                 pages, size, begin = [], 0, begin + read
-    yield DumpUnit(path, site, 0, 0, tuple(pages), counts + Counts(input_bytes=whole.end - begin))
+    counts.input_bytes += whole.end - begin
+    yield DumpUnit(path, site, 0, 0, tuple(pages), counts)

@@ -137,12 +137,7 @@ def _required(element: ElementTree.Element, name: str) -> str:
 
 
 def is_disambiguation(title: str, text: str) -> bool:
-    """Return whether a page lists the articles that its title may refer to.
-
-    Args:
-        title: title of the page.
-        text: wiki text of the page.
-    """
+    """Return whether a page lists the articles that its title may refer to."""
     if _IN_TITLE.search(title) or "__DISAMBIG__" in text:
         return True
     return any(

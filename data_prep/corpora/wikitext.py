@@ -14,12 +14,18 @@ from mwparserfromhell import nodes
 from mwparserfromhell.wikicode import Wikicode
 
 from data_prep.corpora.base import Counts
-from data_prep.corpora.sections import HEADING, INDENT, joined_lines, kept_lines
+from data_prep.corpora.lines import (
+    HEADING,
+    INDENT,
+    clean_line,
+    joined_lines,
+    kept_lines,
+    without_broken_markup,
+)
 from data_prep.corpora.tags import VISIBLE, without_elements, without_tags
 from data_prep.corpora.templates import TemplateTable, template_name
 from data_prep.corpora.templates.expansion import GAP, gap_numbers, numbered_gap
 from data_prep.corpora.templates.functions import subscript, superscript
-from data_prep.corpora.tidying import clean_line, without_broken_markup
 
 
 class Site(NamedTuple):
@@ -152,8 +158,6 @@ def paragraphs(
     """Return the paragraphs of an article, each on one line.
 
     Args:
-        text: wiki text of the article.
-        page: the page.
         keep_headings: whether to keep headings, as paragraphs, if text follows them.
         keep_lists: whether to keep list items, as paragraphs.
         counts: updated with the lines of broken markup that are dropped, and with the unknown

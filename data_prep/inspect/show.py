@@ -99,7 +99,6 @@ def examples(batch: Batch, names: Names, first: int) -> Iterator[str]:
     """Yield each example as lines of text: a summary, then its segments.
 
     Args:
-        batch: the examples.
         names: names of the ids.
         first: number of the first example.
     """

@@ -96,9 +96,7 @@ class TemplateTable:
         """Return the text of a template in a sentence; `GAP` if it has none.
 
         Args:
-            template: the template.
             plain: converts the wiki text of an argument to plain text.
-            title: title of the page.
         """
         name = str(template.name)
         expansion, colon = self._row(name) or (None, "")

@@ -113,12 +113,7 @@ Function = Callable[[Arguments, str], str]
 
 
 class _Field(NamedTuple):
-    """A field in braces.
-
-    Attributes:
-        names: names of arguments, literals in quotes, or lists such as "2*, ".
-        transform: changes the value.
-    """
+    """A field in braces; names are of arguments, literals in quotes, or lists such as "2*, "."""
 
     names: tuple[str, ...]
     transform: Transform | None

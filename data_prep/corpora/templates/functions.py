@@ -158,11 +158,9 @@ def _as_of(arguments: Arguments, word: str) -> str:
 
 
 def _date(arguments: Arguments, order: str) -> str:
-    """{{birth date|1809|2|12}} -> "February 12, 1809", as the wiki writes dates.
+    """{{birth date|1809|2|12}}, in an order such as "ymd" -> "February 12, 1809".
 
-    Args:
-        arguments: arguments 1, 2, 3; a date in words may be argument 1.
-        order: their order, such as "ymd".
+    A date in words may be argument 1.
     """
     first = arguments[1]
     if len(first) > 4:

@@ -235,14 +235,16 @@ def test_counts_of_unknown_templates_stay_small():
     for number in range(2 * MAX_TEMPLATE_NAMES):
         for _ in range(2 if number < 3 else 1):
             counts.add_unknown_template(f"name {number}")
-    total = Counts() + counts
+    total = Counts()
+    total += counts
     assert len(total.unknown_templates) <= MAX_TEMPLATE_NAMES + 1
     assert sum(total.unknown_templates.values()) == 2 * MAX_TEMPLATE_NAMES + 3
     assert total.unknown_templates[OTHER_TEMPLATES] == MAX_TEMPLATE_NAMES
     # The order, too, is that of a run that was not interrupted.
     shown = list(total.as_dict()["unknown_templates"])
     assert shown[:4] == [OTHER_TEMPLATES, "name 0", "name 1", "name 2"]
-    resumed = Counts.from_dict(total.as_dict()) + Counts()
+    resumed = Counts()
+    resumed += Counts(**total.as_dict())
     assert list(resumed.as_dict()["unknown_templates"]) == shown
 
 
