@@ -48,9 +48,8 @@ def parse_json(text: str, source: str, kind: type[Value], allows_halves: bool = 
     try:
         value = json.loads(text)
         # Only escapes can express half of a surrogate pair.
-        escaped = (
-            json.dumps(value, ensure_ascii=False) if "\\u" in text and not allows_halves else ""
-        )
+        may_have_halves = "\\u" in text and not allows_halves
+        escaped = json.dumps(value, ensure_ascii=False) if may_have_halves else ""
     except ValueError as error:
         raise InputError(f"{source}: not JSON ({error})") from None
     except RecursionError:

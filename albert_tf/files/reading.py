@@ -116,9 +116,8 @@ def matches(pattern: str) -> list[str]:
     is_whole = os.path.basename(pattern) == "**"
     if not is_remote(pattern):
         paths = sorted(glob.glob(pattern, recursive=True), key=lambda path: (path.count("/"), path))
-        if (
-            "**" in pattern
-        ):  # through a link to a folder above, files would be found again and again
+        # Through a link to a folder above, files would be found again and again.
+        if "**" in pattern:
             paths = [*{os.path.realpath(path): path for path in reversed(paths)}.values()]
         return sorted(path for path in paths if not (is_whole and os.path.isdir(path)))
     found = run(pattern, lambda system, name: system.glob(name, detail=True))

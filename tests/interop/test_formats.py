@@ -87,9 +87,8 @@ def test_formats_are_found_by_looking(pretrained, tmp_path):
         (tmp_path / "[b]").mkdir(exist_ok=True)
         for file in paths["google"].glob("model.ckpt-0.*"):
             shutil.copy(file, tmp_path / file.name.replace("model.ckpt-0", name))
-        assert (
-            open_weights(f"{tmp_path}/{name}", config=CONFIG).read("bert/pooler/dense/bias").any()
-        )
+        weights = open_weights(f"{tmp_path}/{name}", config=CONFIG)
+        assert weights.read("bert/pooler/dense/bias").any()
     # The archives of the original have no file `checkpoint`.
     archive = tmp_path / "albert_base"
     shutil.copytree(paths["google"], archive)
