@@ -164,14 +164,10 @@ def find_metric(task: FineTuningTask) -> str:
     Raises:
         InputError: If `metric_for_best` is not one of the task's.
     """
-    chosen = task.options.metric_for_best
-    if chosen is None:
-        return task.metric
-    if chosen not in task.metric_names:
-        raise InputError(
-            f"`metric_for_best`={chosen}: must be one of {', '.join(task.metric_names)}"
-        )
-    return chosen
+    chosen, names = task.options.metric_for_best, task.metric_names
+    if chosen not in (None, *names):
+        raise InputError(f"`metric_for_best`={chosen}: must be one of {', '.join(names)}")
+    return chosen or task.metric
 
 
 def read_sets(task: FineTuningTask) -> list[ExampleSet]:

@@ -18,8 +18,8 @@ def by_group(
     x_label: str = "",
     share: str = "accuracy",
     order: Sequence[str] = (),
-) -> Section:
-    """Return a section with the accuracy of each group.
+) -> list[Section]:
+    """Return a section with the accuracy of each group, or none if there is one group only.
 
     Args:
         title: title of the section.
@@ -30,7 +30,10 @@ def by_group(
         order: of the groups; by default as their names are sorted.
     """
     groups, rows, values = np.array([*names]), [], []
-    for name in order or sorted(set(groups)):
+    order = order or sorted(set(groups))
+    if len(order) < 2:
+        return []
+    for name in order:
         of = right[groups == name]
         interval = wilson(of.sum(), len(of))
         values.append(Bar(str(name), float(of.mean()), interval.low, interval.high))
@@ -38,7 +41,7 @@ def by_group(
         rows.append((str(name), len(of), of.mean(), between))
     columns = {x_label or "set": "", "examples": ",", share: ".1%", "95% interval": ">"}
     chart = bars(share.capitalize(), values, x_label)
-    return Section(title, charts=[chart], tables=[table(columns, rows)])
+    return [Section(title, charts=[chart], tables=[table(columns, rows)])]
 
 
 def by_length(
@@ -48,28 +51,21 @@ def by_length(
     unit: str = "tokens",
     share: str = "accuracy",
 ) -> list[Section]:
-    """Compute accuracy by length, in up to five bins of about equal size.
+    """Return a section with the accuracy by length, in up to five bins of about equal size.
 
-    Args:
-        lengths: `[examples]`, at least one.
-        right, title, share: as of `by_group`.
-        unit: of the lengths.
-
-    Returns:
-        One section, or none if nearly all examples have the same length.
+    There is none if nearly all examples have the same length. The lengths are `[examples]`, at
+    least one, in a unit; other arguments are those of `by_group`.
     """
     inner = np.quantile(lengths, np.linspace(0, 1, _MOST_BINS + 1)[1:-1], method="lower")
     starts = sorted({int(lengths.min()), *(int(edge) + 1 for edge in inner)})
     starts = [start for start in starts if start <= lengths.max()]
-    if len(starts) < 2:
-        return []
     numbers = np.searchsorted(starts, lengths, side="right") - 1
     names = []
     for number in range(len(starts)):
         of = lengths[numbers == number]
         low, high = int(of.min()), int(of.max())
         names.append(f"{low}" if low == high else f"{low}\u2013{high}")
-    return [by_group(title, np.array(names)[numbers], right, unit, share, order=names)]
+    return by_group(title, np.array(names)[numbers], right, unit, share, order=names)
 
 
 def by_label(

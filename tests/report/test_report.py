@@ -138,7 +138,7 @@ def test_long_texts_lose_their_middle():
 
 def test_groups():
     right = np.array([True, False, True, True])
-    section = by_group("By set", ["x", "x", "y", "y"], right)
+    (section,) = by_group("By set", ["x", "x", "y", "y"], right)
     rows = section.tables[0].rows
     assert [row[:3] for row in rows] == [("x", "2", "50.0%"), ("y", "2", "100.0%")]
     low, high, _ = wilson(1, 2)

@@ -262,7 +262,7 @@ class MultipleChoiceTask(FineTuningTask):
         counts = (np.bincount(each, minlength=size) for each in (answers, predicted, right))
         letters = zip(LETTERS, *counts, strict=False)
         sections = [
-            *([by_group("By set", groups, correct, "set")] if len(set(groups)) > 1 else []),
+            *by_group("By set", groups, correct, "set"),
             *by_length(examples.features.example_lengths, correct),
             Section(
                 "Letters", tables=[by_label("letter", "questions", letters)], intervals=intervals

@@ -54,12 +54,11 @@ def squad_sections(
     exact = scores[:, 0] > 0
     because = f", because {reason}" if reason else ""
     sections = [Section("Scores", f"answer_metric={metric.name}{because}: {metric.source}.")]
-    if version_2 and len(set(has_answer)) > 1:
+    if version_2:
         names = ["with an answer" if has else "without an answer" for has in has_answer]
-        sections.append(by_group("With and without an answer", names, exact, "questions", _SHARE))
+        sections += by_group("With and without an answer", names, exact, "questions", _SHARE)
     words = [question_word(question.text) for question in questions]
-    if len(set(words)) > 1:
-        sections.append(by_group("By question word", words, exact, "word", _SHARE))
+    sections += by_group("By question word", words, exact, "word", _SHARE)
     first = [len(metric.split(q.answers[0].text)) for q in questions if q.answers]
     contexts = [len(question.context.split()) for question in questions]
     of_texts = (("answer", first, exact[has_answer]), ("context", contexts, exact))
@@ -72,15 +71,13 @@ def squad_sections(
         if version_2 and of.any():
             intervals |= _intervals(scores[of], f"{name}_{prefix}exact", f"{name}_{prefix}f1")
     errors = []
-    for question, answer, (_, f1), is_exact in zip(questions, answers, scores, exact, strict=True):
-        if not is_exact:
-            best = predictions[question.id].nbest()
-            confidence = float(best[0]["probability"]) if best and answer else 0.0
-            errors.append((f1, -confidence, question, answer))
-    errors.sort(key=lambda error: error[:2])  # of the same F1, the most confident first
+    for n in np.flatnonzero(~exact).tolist():
+        best = predictions[questions[n].id].nbest()
+        confidence = float(best[0]["probability"]) if best and answers[n] else 0.0
+        errors.append((scores[n, 1], -confidence, n))  # of the same F1, the most confident first
     cards = [
-        _card(question, predictions[question.id], answer, f1, -confidence)
-        for f1, confidence, question, answer in errors[:MOST_ERRORS]
+        _card(questions[n], predictions[questions[n].id], answers[n], f1, -confidence)
+        for f1, confidence, n in sorted(errors)[:MOST_ERRORS]
     ]
     worst = counted_errors(len(errors), len(questions), "questions", MARKED, cards=cards)
     return [*sections, worst._replace(intervals=intervals)]
