@@ -26,6 +26,7 @@ from albert_tf.tasks.classification.datasets import (
 from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS
+from albert_tf.tasks.classification.task import restore
 from tests.conftest import slow
 from tests.support.kinds_of_tasks import write_weights
 
@@ -178,11 +179,33 @@ def test_equal_numbers_are_one_class_that_keeps_its_type(tmp_path, kind, rows, l
     assert labels_text(again.labels) == (tmp_path / LABELS_FILE).read_text()
 
 
+SAME_LABELS = ["caf\u00e9 au lait", " cafe\u0301 au lait", "caf\u00e9\u00a0au  lait\t"]
+
+
+def test_labels_that_look_the_same_are_one_class(tmp_path):
+    rows = write(tmp_path / "rows.jsonl", *map(json.dumps, [*SAME_LABELS, "tea"]))
+    examples = read(rows, "label")
+    target = TARGETS["classification"].learn(DATASET, examples)
+    assert target.labels == (SAME_LABELS[0], "tea")
+    assert target.encode(examples).tolist() == [0, 0, 0, 1]
+    # A model that was trained on labels as they were.
+    for label in SAME_LABELS:
+        trained = restore(DATASET, None, ["tea", label])
+        assert trained.encode(examples).tolist() == [1, 1, 1, 0]
+        assert trained.decode(np.eye(2)) == ["tea", label]
+    # Of rows with several labels, too.
+    several = ClassificationDataset("table", {}, target="multi_label")
+    lists = [SAME_LABELS[:1], SAME_LABELS[1:], ["tea", SAME_LABELS[2]]]
+    examples = read(write(tmp_path / "rows.jsonl", *map(json.dumps, lists)), "label", several)
+    target = TARGETS["multi_label"].learn(several, examples)
+    assert target.labels == (SAME_LABELS[0], "tea")
+    assert target.encode(examples).tolist() == [[1, 0], [1, 0], [1, 1]]
+
+
 def test_labels_of_earlier_versions_are_found(tmp_path):
     (tmp_path / LABELS_FILE).write_text('["0.0", "1.0", "v2.0", "true"]')
-    target = TARGETS["classification"](
-        ClassificationDataset("table", {}), find_adjacent_files(str(tmp_path)).labels
-    )
+    labels = find_adjacent_files(str(tmp_path)).labels
+    target = TARGETS["classification"](DATASET, labels)
     examples = read(write(tmp_path / "rows.jsonl", 1, "1.0", "true", 0), "label")
     assert target.encode(examples).tolist() == [1, 1, 3, 0]
     (row,) = read(write(tmp_path / "rows.jsonl", '"v2"'), "label")
@@ -233,9 +256,8 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     assert predict(export, {"text": ["x"]})[0]["prediction"] == "true"
     (tmp_path / LABELS_FILE).write_text("[false, true]")
     export.labels = {label: label for label in find_adjacent_files(str(tmp_path)).labels}
-    assert albert_tf.TextClassifier._predict_exported(export, {"text": ["x"]}) == [
-        {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
-    ]
+    expected = {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
+    assert predict(export, {"text": ["x"]}) == [expected]
 
 
 @pytest.mark.slow
@@ -249,13 +271,11 @@ def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
     model.save(f"{tmp_path}/saved")
     model.export(f"{tmp_path}/export")
     written = [f"{tmp_path}/export/classifier"]
-    for format in ("jax", "google", "huggingface", "albert_tf"):
-        output = f"{tmp_path}/{format}"
-        if format == "albert_tf":
-            output = f"{tmp_path}/keras/model.weights.h5"
-        options = ConvertOptions(input=f"{tmp_path}/saved", output=output, to_format=format)
+    formats = {"jax": "jax", "google": "google", "huggingface": "huggingface"}
+    for format, name in (formats | {"albert_tf": "keras/model.weights.h5"}).items():
+        written.append(f"{tmp_path}/{name}")
+        options = ConvertOptions(input=f"{tmp_path}/saved", output=written[-1], to_format=format)
         convert(options)
-        written.append(output)
     shutil.copy(tmp_path / "vocab.txt", tmp_path / "keras")
     for path in written:
         again = albert_tf.TextClassifier.from_preset(path)

@@ -17,11 +17,7 @@ from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import labels_text
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
-    Columns,
     Example,
-    RowSet,
-    TableFile,
-    read_examples,
 )
 from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.options import ClassificationOptions
@@ -39,41 +35,6 @@ def examples(*labels):
 
 def task(target, metrics=("accuracy",), **fields):
     return ClassificationDataset("table", {}, metrics=metrics, target=target, **fields)
-
-
-SAME_LABELS = ["caf\u00e9 au lait", " cafe\u0301 au lait", "caf\u00e9\u00a0au  lait\t"]
-
-
-@pytest.mark.parametrize("ending", ["tsv", "jsonl"])
-def test_labels_that_look_the_same_are_one_class(tmp_path, ending):
-    labels = [*SAME_LABELS, "tea"]
-    path = tmp_path / f"rows.{ending}"
-    if ending == "tsv":
-        labels = [label.replace("\t", " ") for label in labels]
-        rows = [f"x\t{label}\n" for label in labels]
-        path.write_text("text\tlabel\n" + "".join(rows), "utf-8")
-    else:
-        rows = [{"text": "x", "label": label} for label in labels]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    rows = RowSet((TableFile(str(path), Columns("text", None, "label")),))
-    dataset = task("classification")
-    read = read_examples(dataset, rows, labeled=True)
-    target = TARGETS["classification"].learn(dataset, read)
-    assert target.labels == (SAME_LABELS[0], "tea")
-    assert target.encode(read).tolist() == [0, 0, 0, 1]
-    # A model that was trained on labels as they were.
-    for label in SAME_LABELS:
-        trained = restore(dataset, None, ["tea", label])
-        assert trained.encode(read).tolist() == [1, 1, 1, 0]
-        assert trained.decode(np.eye(2)) == ["tea", label]
-
-
-def test_several_labels_that_look_the_same_are_one():
-    dataset = task("multi_label")
-    rows = examples(SAME_LABELS[0], SAME_LABELS[1:], ["tea", SAME_LABELS[2]])
-    target = TARGETS["multi_label"].learn(dataset, rows)
-    assert target.labels == (SAME_LABELS[0], "tea")
-    assert target.encode(rows).tolist() == [[1, 0], [1, 0], [1, 1]]
 
 
 def test_one_label():

@@ -244,27 +244,36 @@ def test_results_have_the_name_of_the_metric():
     assert tuple(METRICS) == METRIC_NAMES
 
 
+def tokenizer_of(folder, letters):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
+    (folder / "vocab.txt").write_text("\n".join(pieces), "utf-8")
+    return Tokenizer.load(f"{folder}/vocab.txt")
+
+
+def write_squad(path, context, questions):
+    """Write questions and their answers, each an id -> a question and answers."""
+    qas = [{"id": id, **each} for id, each in questions.items()]
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
+    return str(path)
+
+
+def options_of(folder, **changes):
+    return QuestionAnsweringOptions(
+        output_dir=str(folder), predict_file=f"{folder}/dev.json", squad_head="span",
+        max_seq_length=32, max_query_length=8, do_eval=True, **changes,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("version_2", [False, True])
 def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, version_2):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"任天堂游戏谜之村雨城是什么？。"]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
-    context = "任天堂游戏谜之村雨城。"
-    answers = [{"text": "村雨城", "answer_start": 7}]
-    qas = [{"id": "1", "question": "是什么？", "answers": answers}]
+    context, answers = "任天堂游戏谜之村雨城。", [{"text": "村雨城", "answer_start": 7}]
+    asked = {"1": {"question": "是什么？", "answers": answers}}
     if version_2:
-        qas.append({"id": "2", "question": "什么？", "answers": [], "is_impossible": True})
-    content = {"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}
-    (tmp_path / "dev.json").write_text(json.dumps(content))
-    options = QuestionAnsweringOptions(
-        output_dir=str(tmp_path),
-        predict_file=str(tmp_path / "dev.json"),
-        squad_head="span",
-        max_seq_length=32,
-        max_query_length=8,
-        do_eval=True,
-    )
+        asked["2"] = {"question": "什么？", "answers": [], "is_impossible": True}
+    write_squad(tmp_path / "dev.json", context, asked)
+    options, tokenizer = options_of(tmp_path), tokenizer_of(tmp_path, f"{context}是什么？")
     with caplog.at_level("INFO"):
-        task = QuestionAnsweringTask(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
+        task = QuestionAnsweringTask(options, tokenizer)
     assert "answer_metric=cmrc, because 100.0% of the letters" in caplog.text
     (questions,) = task.read("eval").values()
     examples = ExampleSet("eval", "", questions, task.encode("eval", questions))
@@ -291,8 +300,7 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     # A folder with its settings is scored by the same metric when there are no answers.
     (settings,) = task.adjacent_files().items()
     (tmp_path / settings[0]).write_text(settings[1])
-    del qas[0]["answers"], qas[1:]
-    (tmp_path / "dev.json").write_text(json.dumps(content))
+    write_squad(tmp_path / "dev.json", context, {"1": {"question": "是什么？"}})
     predicting = dataclasses.replace(options, do_eval=False, do_predict=True)
     assert QuestionAnsweringTask(predicting, task.tokenizer).metric == "cmrc_f1"
     flagged = dataclasses.replace(predicting, answer_metric="characters")
@@ -313,35 +321,19 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
 def test_what_a_model_learned_says_whether_there_may_be_no_answer(
     tmp_path, trained, in_training, unanswered, may_be_none
 ):
-    (tmp_path / "vocab.txt").write_text(
-        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcd"])
-    )
-
     def write(name, without):
-        answers = [{"text": "c", "answer_start": 4}]
-        qas = [
-            {"id": str(n), "question": "a", "answers": answers if n >= without else []}
-            for n in range(3)
-        ]
-        content = {"data": [{"paragraphs": [{"context": "a b c d", "qas": qas}]}]}
-        (tmp_path / name).write_text(json.dumps(content))
-        return str(tmp_path / name)
+        answers = [[], [{"text": "c", "answer_start": 4}]]
+        asked = {str(n): {"question": "a", "answers": answers[n >= without]} for n in range(3)}
+        return write_squad(tmp_path / name, "a b c d", asked)
 
     if trained is not None:
         settings = {"version_2_with_negative": trained, "squad_head": "span"}
         (tmp_path / "question_answering.json").write_text(json.dumps(settings))
-    options = QuestionAnsweringOptions(
-        output_dir=str(tmp_path),
-        train_file=None if in_training is None else write("train.json", in_training),
-        predict_file=write("dev.json", unanswered),
-        squad_head="span",
-        max_seq_length=32,
-        max_query_length=8,
-        do_train=in_training is not None,
-        do_eval=True,
-        do_predict=True,
-    )
-    tokenizer = Tokenizer.load(str(tmp_path / "vocab.txt"))
+    write("dev.json", unanswered)
+    options, tokenizer = options_of(tmp_path, do_predict=True), tokenizer_of(tmp_path, "abcd")
+    if in_training is not None:
+        file = write("train.json", in_training)
+        options = dataclasses.replace(options, do_train=True, train_file=file)
     if trained is not None:
         with pytest.raises(InputError, match="^`squad_head`=conditional: .* trained with span$"):
             QuestionAnsweringTask(dataclasses.replace(options, squad_head="conditional"), tokenizer)
