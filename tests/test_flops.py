@@ -7,19 +7,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.flops import (
-    classification_flops,
-    encoder_flops,
-    pretraining_flops,
-)
-from albert_tf.modeling.heads import (
-    AlbertForPreTraining,
-    AlbertForSequenceClassification,
-)
-from albert_tf.modeling.losses import (
-    ClassificationObjective,
-    PretrainingObjective,
-)
+from albert_tf.flops import classification_flops, encoder_flops, pretraining_flops
+from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
 from tests.conftest import slow
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 

@@ -6,13 +6,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
-from albert_tf.modeling.layers import (
-    LinearHead,
-    activation,
-    dense,
-    layer_norm,
-    select,
-)
+from albert_tf.modeling.layers import LinearHead, activation, dense, layer_norm, select
 from albert_tf.modeling.losses import (
     ClassificationObjective,
     MultiLabelObjective,

@@ -9,14 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, is_correct
-from albert_tf.modeling.layers import (
-    SITES,
-    SpanHead,
-    dense,
-    dropout,
-    layer_norm,
-    select,
-)
+from albert_tf.modeling.layers import SITES, SpanHead, dense, dropout, layer_norm, select
 from albert_tf.modeling.losses import MeanObjective, Objective, example_weights
 
 # Logit of positions where an answer can neither start nor end.

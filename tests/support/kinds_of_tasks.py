@@ -22,13 +22,7 @@ from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_preset
 from albert_tf.prediction.tasks import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
-from albert_tf.tasks import (
-    classification,
-    multiple_choice,
-    question_answering,
-    sentences,
-    tagging,
-)
+from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from albert_tf.text_models.task_model import TaskModel
 from tests.support import finetuning
 

@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.tokenizers.sentencepiece import (
-    read_model,
-    with_control_pieces,
-    without_dummy_prefix,
-)
+from albert_tf.tokenizers.sentencepiece import read_model, with_control_pieces, without_dummy_prefix
 from albert_tf.tokenizers.unknown import UnknownCharacters, describe_unknown, texts_at
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from tests.conftest import random_inputs
