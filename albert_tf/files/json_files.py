@@ -73,6 +73,9 @@ def converted(value: Any, source: str, kind: type[Value]) -> Value:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise InputError(f"{source}: {_reason(str(error), value)}") from None
+    except UnicodeEncodeError as error:  # msgspec names a text in place of another value
+        text = ascii(error.object)[:100]
+        raise InputError(f"{source}: contains the text {text} in place of another value") from None
 
 
 def read_json(path: str, kind: type[Value]) -> Value:

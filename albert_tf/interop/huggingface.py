@@ -197,7 +197,8 @@ def _files(path: str) -> list[str]:
     if exists(os.path.join(path, WEIGHTS)):
         return [os.path.join(path, WEIGHTS)]
     if exists(index := os.path.join(path, INDEX)):
-        names = sorted(set(read_json(index, _Index).weight_map.values()))
+        if not (names := sorted(set(read_json(index, _Index).weight_map.values()))):
+            raise InputError(f"{index}: weight_map names no file")
         for name in names:
             if not name or name != os.path.basename(name) or not name.isprintable():
                 raise InputError(f"{index}: weight_map names {name!r}, not a file in this folder")

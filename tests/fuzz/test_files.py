@@ -6,12 +6,12 @@ import shutil
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from tests.conftest import random_inputs
-from tests.fuzz.damage import changed_json, damages, json_changes
+from tests.fuzz.damage import Damage, JsonChange, changed_json, damages, json_changes
 from tests.fuzz.kinds import KINDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.hypothesis]
@@ -60,6 +60,7 @@ def test_damage(made, tmp_path, name):
 
     @random_inputs(4)
     @given(st.lists(damages, min_size=1, max_size=3))
+    @example([Damage("bit", 0.9453125, 3), Damage("bit", 0.9453125, 5)])
     def run(changes):
         content: bytes | None = original
         for change in changes:
@@ -82,6 +83,8 @@ def test_json_of_another_form(made, tmp_path, name):
 
     @random_inputs(12)
     @given(st.lists(json_changes, min_size=1, max_size=2))
+    @example([JsonChange(0.0, "\ud800")])
+    @example([JsonChange(0.03125, {})])
     def run(changes):
         found = changed_json(value, changes, keep_lines=is_lines)
         check(name, folder, found, tmp_path / "damaged")
