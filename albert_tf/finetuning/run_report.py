@@ -80,20 +80,11 @@ def write_report(
     reported: Sequence[tuple[ExampleSet, Outputs]],
     runs: Sequence[Section] = (),
 ) -> dict[str, ResultRow]:
-    """Write the report on what was evaluated or predicted into `output_dir`.
+    """Write the report on what was evaluated or predicted; return the results by name.
 
-    Its name is `report.html`, with the results of `eval_results.txt`; or, for predictions alone,
-    `report_predictions.html`, which leaves the report on an evaluation in place.
-
-    Args:
-        options: of the program.
-        task: supplies sections.
-        sets: all examples.
-        reported: the evaluated or predicted sets, each with the model's outputs.
-        runs: sections on the runs that the outputs come from.
-
-    Returns:
-        The results by name.
+    In `output_dir`, its name is `report.html`, with the results of `eval_results.txt`; or, for
+    predictions alone, `report_predictions.html`, which leaves the report on an evaluation in place.
+    Of all sets, those `reported` have the model's outputs; `runs` are sections on their origin.
     """
     folder = options.output_dir
     evaluated = [each for each in reported if each[0].split == "eval"]

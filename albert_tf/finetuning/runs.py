@@ -305,12 +305,8 @@ def evaluate_ensemble(
 
     Writes to `output_dir` what a single model would: with `do_eval` `eval_results.txt`, with
     `do_predict` the predictions, and a report; also `ensemble.tsv`, the results of each model.
-    The folders of the models are only read.
-
-    Args:
-        options: of the program, checked.
-        members: those with which each model evaluates and predicts alone.
-        create_task: the kind of task.
+    The folders of the models are only read. The `members` are the options with which each model
+    evaluates and predicts alone.
 
     Raises:
         InputError: If an argument or file is invalid, or the models do not fit together.

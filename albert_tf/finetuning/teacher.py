@@ -137,12 +137,9 @@ class Teacher:
 def taught_set(
     task: FineTuningTask, examples: ExampleSet, probabilities: Sequence[np.ndarray]
 ) -> ExampleSet:
-    """Return a training set with a teacher's probabilities among its features.
+    """Return a training set of a student's task with a teacher's probabilities among its features.
 
-    Args:
-        task: of the student.
-        examples: the set.
-        probabilities: of each example, as of `FineTuningTask.log_probabilities`.
+    They are shaped as the `FineTuningTask.log_probabilities` of each example.
     """
     array = task.teacher_feature(examples.features, probabilities)
     examples.features.arrays["teacher_probabilities"] = array.astype(np.float32)
