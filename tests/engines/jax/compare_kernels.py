@@ -42,10 +42,13 @@ def output_and_gradients(function, tensors, further):
         outputs = function(*each, *further)
         return outputs[0] if isinstance(outputs, tuple) else outputs
 
-    output, pullback = jax.vjp(first_output, *tensors)
-    upstream = np.random.default_rng(1).normal(size=output.shape)
-    results = [output, *pullback(jnp.asarray(upstream, output.dtype))]
-    return [np.asarray(result, np.float32) for result in results]
+    @jax.jit
+    def results(*each):
+        output, pullback = jax.vjp(first_output, *each)
+        upstream = np.random.default_rng(1).normal(size=output.shape)
+        return [output, *pullback(jnp.asarray(upstream, output.dtype))]
+
+    return [np.asarray(result, np.float32) for result in results(*tensors)]
 
 
 def compare(name: str, dtype: str) -> dict[str, list[float]]:
@@ -69,10 +72,13 @@ def dropout_masks(dtype: str, rate: float = 0.1) -> dict[str, float]:
     """Share of elements that masks of neighboring seeds drop, and the value of the others."""
     ones = jnp.ones((8, 1000, 64), dtype)
 
-    def output_and_gradient(*seed: int):
-        seed = jnp.asarray(seed, jnp.uint32)
+    @jax.jit
+    def results(seed):
         output, pullback = jax.vjp(lambda x: JAX_KERNELS.dropout(x, rate, seed), ones)
-        return np.asarray(output, np.float32), np.asarray(*pullback(ones), np.float32)
+        return output, *pullback(ones)
+
+    def output_and_gradient(*seed: int):
+        return [np.asarray(each, np.float32) for each in results(jnp.asarray(seed, jnp.uint32))]
 
     first, gradient = output_and_gradient(5, 7)
     again, _ = output_and_gradient(5, 7)
