@@ -31,9 +31,8 @@ LIMITS = {
 def extended(request, tmp_path):
     """Return a copy of the project with the changes of some sections."""
     folder = tmp_path / "project"
-    for name in ("albert_tf", "data_prep"):
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+    for name in ("albert_tf", "data_prep"):  # with what is compiled
+        shutil.copytree(ROOT / name, folder / name)
     for script in ("run_pretraining.py", "run_classifier.py"):
         shutil.copy(ROOT / script, folder)
     for section in request.param:

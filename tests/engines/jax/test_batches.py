@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import itertools
+import os
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from albert_tf.engines.jax.engine import prefetched
 from albert_tf.errors import InputError
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
+from tests.conftest import KERAS_ON_JAX
 from tests.support.batches import STATIC, assert_same, write_files
 
 
@@ -127,7 +129,8 @@ batches = prefetched(stream.batches())
 next(batches)
 print("got a batch")
 """
+    environment = {**os.environ, **KERAS_ON_JAX}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "got a batch\n"), done.stderr

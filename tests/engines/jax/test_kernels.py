@@ -68,6 +68,7 @@ def test_other_shapes_are_left_to_the_compiler(changes):
     assert not tpu_feed_forward.applies(hidden, kernel, tpu_feed_forward.MEMORY["v6e"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("jax") is None, reason="JAX is not installed (the extra `jax`)"
 )
