@@ -28,6 +28,7 @@ from albert_tf.finetuning.finetuning_options import (
     STANDARD_STREAM,
     FineTuningOptions,
     Options,
+    TaughtOptions,
 )
 from albert_tf.finetuning.trained_settings import inherit, with_trained_settings
 from albert_tf.hub.huggingface import PREFIX
@@ -106,7 +107,10 @@ def fine_tune(options: FineTuningOptions, create_task: Callable[..., Any]) -> No
 def fine_tune_checked(options: FineTuningOptions, create_task: Callable[..., Any]) -> None:
     """As `fine_tune`, after `check_early`, which commands call before they load a framework."""
     from albert_tf.finetuning.context import convert_weights, open_context
-    from albert_tf.finetuning.runs import evaluate_ensemble, start_runs
+    from albert_tf.finetuning.runs import cross_validate, evaluate_ensemble, run_variants
+    from albert_tf.finetuning.single_run import FineTuningRun
+    from albert_tf.finetuning.teacher import Teacher
+    from albert_tf.training.run import micro_batches, training_folder
 
     if options.ensemble:
         _check_inputs(options)
@@ -119,7 +123,31 @@ def fine_tune_checked(options: FineTuningOptions, create_task: Callable[..., Any
     _check_inputs(options)
     answers_input = options.streams and options.predict_output == STANDARD_STREAM
     with contextlib.redirect_stdout(sys.stderr) if answers_input else contextlib.nullcontext():
-        start_runs(*open_context(options, create_task))
+        options, context = open_context(options, create_task)
+        runs = [(each.resolved(context.epoch_size), context) for each in options.variants()]
+        for each, _ in runs:
+            each.check_steps()
+            micro_batches(each, context.engine)
+        train = context.of_split("train")
+        folds = context.task.folds(train[0].examples) if train else ()
+        if context.engine.workers.count > 1 and (len(runs) > 1 or folds or options.streams):
+            raise InputError(
+                "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
+                "single machine"
+            )
+        teacher = None
+        if isinstance(options, TaughtOptions) and options.taught:
+            teacher = Teacher(options, context)
+        with training_folder(options, context.engine):
+            if teacher:
+                context = teacher.teach()
+                runs = [(each, context) for each, _ in runs]
+            if folds:
+                cross_validate(options, context, folds)
+            elif len(runs) > 1:
+                run_variants(options, runs).finish(options)
+            else:
+                FineTuningRun(*runs[0]).start().finish(options)
 
 
 def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | None = None) -> None:

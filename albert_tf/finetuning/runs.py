@@ -22,7 +22,6 @@ from albert_tf.finetuning.finetuning_options import (
     FOLD_ROWS_FILE,
     SEEDS_FILE,
     FineTuningOptions,
-    TaughtOptions,
 )
 from albert_tf.finetuning.single_run import (
     FINISHED_FILE,
@@ -34,13 +33,13 @@ from albert_tf.finetuning.single_run import (
     write_answers,
 )
 from albert_tf.finetuning.task import ExampleSet, Fold, Outputs, data_key
-from albert_tf.finetuning.teacher import Teacher, taught_set
+from albert_tf.finetuning.teacher import taught_set
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.report.sections import Section, table_of, text_table, to_tsv
 from albert_tf.training.evaluation import best_of
 from albert_tf.training.loop import refuse_nan
-from albert_tf.training.run import micro_batches, training_folder, write_description
+from albert_tf.training.run import training_folder, write_description
 
 logger = logging.getLogger(__name__)
 
@@ -50,38 +49,6 @@ GRID_FILE, FOLDS_FILE = "grid.tsv", "folds.tsv"
 Result = TypeVar("Result")
 # Creates the model of a run.
 Create: TypeAlias = Callable[[], FineTuningRun]
-
-
-def start_runs(options: FineTuningOptions, context: RunContext) -> None:
-    """Train, evaluate and predict: in one run, one for each setting, or one for each fold.
-
-    Raises:
-        InputError: If an argument is invalid.
-    """
-    runs: list[Run] = [(each.resolved(context.epoch_size), context) for each in options.variants()]
-    for each, _ in runs:
-        each.check_steps()
-        micro_batches(each, context.engine)
-    train = context.of_split("train")
-    folds = context.task.folds(train[0].examples) if train else ()
-    if context.engine.workers.count > 1 and (len(runs) > 1 or folds or options.streams):
-        raise InputError(
-            "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
-            "single machine"
-        )
-    teacher = None
-    if isinstance(options, TaughtOptions) and options.taught:
-        teacher = Teacher(options, context)
-    with training_folder(options, context.engine):
-        if teacher:
-            context = teacher.teach()
-            runs = [(each, context) for each, _ in runs]
-        if folds:
-            _cross_validate(options, context, folds)
-        elif len(runs) > 1:
-            _run_variants(options, runs).finish(options)
-        else:
-            FineTuningRun(*runs[0]).start().finish(options)
 
 
 def _in_turn(
@@ -100,7 +67,7 @@ def _in_turn(
     return results
 
 
-def _run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningRun:
+def run_variants(options: FineTuningOptions, runs: Sequence[Run]) -> FineTuningRun:
     """Train and evaluate every run that is not finished yet, and compare them.
 
     Returns:
@@ -189,7 +156,7 @@ def _summary(rows: list[dict[str, Any]], metric: str) -> dict[str, Any]:
     }
 
 
-def _cross_validate(options: FineTuningOptions, context: RunContext, folds: Sequence[Fold]) -> None:
+def cross_validate(options: FineTuningOptions, context: RunContext, folds: Sequence[Fold]) -> None:
     """Train a model for each fold, and score all rows by the models that did not see them.
 
     Leaves in `output_dir` a folder for each fold, `folds.tsv` with their results, and as for an
