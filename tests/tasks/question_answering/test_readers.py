@@ -171,14 +171,6 @@ def test_placeholders_are_no_answers(read, answers):
     assert file.version_2
 
 
-def test_real_questions(shared):
-    file = read_squad(str(shared("data/squad/squad-v1.1-subset-1190q.json")))
-    assert len(file.questions) == 1190
-    assert file.labeled
-    assert not file.version_2
-    assert all(question.placed_answer() for question in file.questions)
-
-
 def test_cmrc_in_both_formats(tmp_path):
     path = tmp_path / "cmrc2018_train.json"
     start = CMRC_CONTEXT.index("1937")

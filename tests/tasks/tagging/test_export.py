@@ -84,15 +84,15 @@ def predictions(trained, lines):
     features = windows.padded(settings.max_seq_length)
     logits = trained.model({n: features[n] for n in ("input_ids", "input_mask", "segment_ids")})
     tags = predict_tags(windows, logits["logits"].numpy(), labels)
+    rows = zip(lines, words, tags, strict=True)
     if settings.tags == "plain":
         return [
-            [(t, *span, line[slice(*span)], s) for t, span, s in zip(*found, strict=True)]
-            for line, *found in (
-                (line, each.tags, spans, each.scores)
-                for line, each, spans in zip(lines, tags, words, strict=True)
-            )
+            [
+                (tag, *span, line[slice(*span)], score)
+                for span, tag, score in zip(spans, *each, strict=True)
+            ]
+            for line, spans, each in rows
         ]
-    rows = zip(lines, words, tags, strict=True)
     return [list(map(tuple, each.entities(line, spans))) for line, spans, each in rows]
 
 
