@@ -2,17 +2,20 @@
 
 import json
 import os
+import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+from typing import NamedTuple
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import results_of
-from tests.support import extending_docs, finetuning
+from tests.support import finetuning
 
 pytestmark = pytest.mark.integration
 
@@ -27,6 +30,66 @@ LIMITS = {
 }
 
 
+_PAGE = ROOT / "docs" / "extending.md"
+# "In `path`...:" before a diff, "New file `path`...:" before a whole file.
+_CHANGE = re.compile(
+    r"(?P<kind>[Ii]n|New\s+file) `(?P<path>[\w./]+)`(?:(?!```).)*?:\n\n"
+    r"(?P<code>[ ]*```(?:diff|python)\n.*?\n[ ]*```)(?=\n)",
+    re.DOTALL,
+)
+
+
+class Change(NamedTuple):
+    """What a section does to one file: its content, or a diff."""
+
+    path: str
+    code: str
+    is_new: bool
+
+
+def changes_of(section: str) -> list[Change]:
+    """Return the changes of the section with this heading."""
+    _, text = _PAGE.read_text().split(f"\n## {section}\n")
+    text = text.split("\n## ")[0]
+    found = []
+    for match in _CHANGE.finditer(text):
+        _, *lines, _ = textwrap.dedent(match["code"]).splitlines()
+        is_new = match["kind"].startswith("New")
+        found.append(Change(match["path"], "\n".join(lines) + "\n", is_new))
+    assert len(found) == len(re.findall(r"```(?:diff|python)\n", text))
+    return found
+
+
+def apply(section: str, folder: pathlib.Path) -> set[str]:
+    """Make the changes of a section in a copy of the project.
+
+    Returns:
+        The files that it touches.
+    """
+    touched = set()
+    for change in changes_of(section):
+        path = folder / change.path
+        if change.is_new:
+            assert not path.exists(), path
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(change.code)
+        else:
+            text = path.read_text()
+            for hunk in change.code.split("@@\n"):
+                text = _patched(text, hunk, change.path)
+            path.write_text(text)
+        touched.add(change.path)
+    return touched
+
+
+def _patched(text: str, hunk: str, path: str) -> str:
+    lines = hunk.splitlines(keepends=True)
+    before = "".join(line[1:] for line in lines if line[0] != "+")
+    after = "".join(line[1:] for line in lines if line[0] != "-")
+    assert text.count(before) == 1, f"{path} contains {text.count(before)} times:\n{before}"
+    return text.replace(before, after)
+
+
 @pytest.fixture
 def extended(request, tmp_path):
     """Return a copy of the project with the changes of some sections."""
@@ -36,7 +99,7 @@ def extended(request, tmp_path):
     for script in ("run_pretraining.py", "run_classifier.py"):
         shutil.copy(ROOT / script, folder)
     for section in request.param:
-        touched = extending_docs.apply(section, folder)
+        touched = apply(section, folder)
         assert len(touched) <= LIMITS[section], touched
     return folder
 
@@ -265,6 +328,6 @@ def test_a_kind_of_fine_tuning_task(extended, tmp_path):
 
 
 def test_a_kind_of_fine_tuning_task_is_a_folder_and_a_line():
-    files = {change.path for change in extending_docs.changes("A kind of fine-tuning task")}
+    files = {change.path for change in changes_of("A kind of fine-tuning task")}
     outside = {path for path in files if not path.startswith("albert_tf/tasks/word_in_context/")}
     assert outside == {"albert_tf/task_kinds.py"}
