@@ -15,9 +15,8 @@ from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import sources_file
-from data_prep.work_folder import move
 from tests.data_prep.corpora.test_wikipedia import dump, page
-from tests.support.texts import Killed, corpus_options
+from tests.support.texts import corpus_options
 
 
 @pytest.fixture
@@ -186,29 +185,6 @@ def test_the_summary_describes_input_and_output(options, inputs, capsys):
     assert summary["input_bytes"] == sum(summary["inputs"].values())
     assert {"sentencex", "mwparserfromhell"} < summary["versions"].keys()
     assert "documents" in capsys.readouterr().out
-
-
-def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):
-    extract_corpus.run(options)
-    expected = contents(options)
-    for name in expected:
-        pathlib.Path(options.output_file).parent.joinpath(name).unlink(missing_ok=True)
-    published = []
-
-    def once(path, target):
-        if published:
-            raise Killed
-        published.append(path)
-        move(path, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(output_documents, "move", once)
-        with pytest.raises(Killed):
-            extract_corpus.run(options)
-    with monkeypatch.context() as patch:
-        patch.setattr("data_prep.extraction._extract_unit", lambda task: 1 / 0)
-        extract_corpus.run(options)
-    assert contents(options) == expected
 
 
 @pytest.mark.parametrize("change", ["flags", "input", "templates"])

@@ -1,4 +1,4 @@
-"""What is not ours is not touched: inputs, links, and folders of others."""
+"""What is not ours is not touched, and unfinished work is resumed and has no final name."""
 
 import dataclasses
 import json
@@ -10,12 +10,12 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import find_manifests
-from data_prep import train_vocabulary, work_folder
+from data_prep import pretraining_data, train_vocabulary, work_folder
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.train_vocabulary import VocabularyOptions
-from tests.support.texts import corpus_options
+from tests.support.texts import corpus_options, create
 
 
 @pytest.fixture
@@ -216,3 +216,58 @@ def test_an_output_may_be_in_the_folder_that_is_read(tmp_path, monkeypatch):
     for output, message in (("in/x.txt", "is also read, as"), ("pipe", "is a pipe or a device")):
         with pytest.raises(InputError, match=f"`output_file`: {output} {message}"):
             extract(ExtractionOptions(format="books", input_file=("in",), output_file=output))
+
+
+@pytest.mark.integration
+def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining_data, "_make_shard", lambda *arguments: create(options))
+        with pytest.raises(InputError, match="`output_file`: another process is already writing"):
+            create(options)
+
+
+@pytest.mark.integration
+def test_shards_of_another_run_are_reported(options, tmp_path, capsys):
+    create(dataclasses.replace(options, num_shards=2))
+    assert not capsys.readouterr().err
+    unfinished = (".train.tfrecord.work", ".train.tfrecord-00000-of-00004.work")
+    for name in unfinished:
+        (tmp_path / "out" / name).mkdir()
+    create(dataclasses.replace(options, num_shards=3))
+    said = capsys.readouterr().err
+    assert all(name in said for name in ("train.tfrecord-00001-of-00002", *unfinished))
+
+
+@pytest.mark.integration
+def test_other_options_or_input_start_from_scratch(options, tmp_path, monkeypatch, capsys):
+    text = tmp_path / "in.txt"
+    shutil.copy(options.input_file[0], text)
+    options = dataclasses.replace(options, input_file=(str(text),))
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining_data, "_make_shard", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+        with pytest.raises(ZeroDivisionError):
+            create(dataclasses.replace(options, ngram=2))
+        assert "starting from scratch" in capsys.readouterr().out
+        text.write_text(text.read_text("utf-8") + "\nOne more sentence.\n", "utf-8")
+        with pytest.raises(ZeroDivisionError):
+            create(dataclasses.replace(options, ngram=2))
+        assert "starting from scratch" in capsys.readouterr().out
+    create(dataclasses.replace(options, ngram=2, num_processes=2))
+    assert "resuming" in capsys.readouterr().out
+
+
+@pytest.mark.integration
+def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
+    manifest, _ = create(options)
+    file = pathlib.Path(options.output_file[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(pretraining_data, "_make_files", lambda *arguments: 1 / 0)
+        assert create(options)[0] == json.loads(json.dumps(manifest))
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + b"?")
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    create(options)
+    assert file.read_bytes() == content

@@ -171,14 +171,6 @@ def test_a_large_table_is_several_units(tmp_path, monkeypatch, name):
     assert [document.name for document in whole] == [f"{name}:{n}" for n in range(1, 101)]
 
 
-@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
-def test_ends_of_lines_of_csv(tmp_path, end):
-    (tmp_path / "t.csv").write_text(end.join(["id,text", '1,"a ""b"" c"', "", "2,d"]), newline="")
-    assert [d.paragraphs for d in read(tmp_path / "t.csv")] == [['a "b" c'], ["d"]]
-    (tmp_path / "t.tsv").write_text(end.join(["id\ttext", '1\ta "b', "", "2\td"]), newline="")
-    assert [d.paragraphs for d in read(tmp_path / "t.tsv")] == [['a "b'], ["d"]]
-
-
 def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_bytes(
@@ -189,14 +181,6 @@ def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
     counts = Counts()
     assert [d.paragraphs for d in read(path, counts)] == [["one"], ["half \ufffd, whole 😀"]]
     assert (counts.skipped, counts.left_out) == (6, {"rows without text": 1})
-
-
-def test_rows_may_cross_the_blocks_of_a_csv_file(tmp_path):
-    rows = [{"text": f"Row {number},\nits second line,\n\nits third."} for number in range(900)]
-    write_csv(tmp_path / "t.csv", rows)
-    found = read(tmp_path / "t.csv")
-    assert [d.paragraphs[0] for d in found] == [f"Row {number}," for number in range(900)]
-    assert {tuple(d.paragraphs[1:]) for d in found} == {("its second line,", "its third.")}
 
 
 def test_a_missing_column_is_detected_early(tmp_path):
