@@ -30,6 +30,7 @@ from albert_tf.logs import counted
 from albert_tf.terminal import ThroughputLine
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import ExampleMaker, load_tokenizer, masking_of
+from data_prep.parallel import Workers
 from data_prep.plan import (
     Plan,
     build_manifest,
@@ -44,7 +45,7 @@ from data_prep.runs import Bucket, DamagedRunError, read_bucket, write_run
 from data_prep.text_units import readable, text_files
 from data_prep.tfrecords import write_records
 from data_prep.work_folder import WorkFolder, concatenate, move
-from data_prep.workers import AnyWorkers, start_workers
+from data_prep.workers import DaskWorkers, start_workers
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +145,7 @@ def _make_files(plan: Plan, work: WorkFolder) -> None:
             pass
 
 
-def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
+def _make_runs(plan: Plan, units: list[int], workers: Workers | DaskWorkers) -> None:
     sizes = [unit.end - unit.begin for unit in plan.units]
     done = plan.text_bytes - sum(sizes[unit] for unit in units)
     documents = examples = 0

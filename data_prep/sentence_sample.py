@@ -16,6 +16,7 @@ import numpy as np
 from albert_tf.input.masking import derive_seeds
 from albert_tf.logs import counted
 from albert_tf.terminal import ThroughputLine
+from data_prep.parallel import Workers
 from data_prep.text_units import (
     MAX_LINE_BYTES,
     TextUnit,
@@ -26,7 +27,7 @@ from data_prep.text_units import (
     split_into_units,
 )
 from data_prep.work_folder import WorkFolder
-from data_prep.workers import AnyWorkers, WorkerOptions, start_workers
+from data_prep.workers import DaskWorkers, WorkerOptions, start_workers
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ def sample_sentences(
             sizes.append(part.end - part.begin)
             yield part, limit  # of the moment: workers leave out what is beyond it
 
-    def read(workers: AnyWorkers) -> Iterator[tuple[_Sentences, int]]:
+    def read(workers: Workers | DaskWorkers) -> Iterator[tuple[_Sentences, int]]:
         names = (f"sentences-{number:06d}" for number in itertools.count())
         name = next(names)
         while work and (record := work.record(name)):

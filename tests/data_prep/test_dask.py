@@ -14,7 +14,7 @@ import dask
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import dask_workers, pretraining_data
+from data_prep import pretraining_data, workers
 from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
@@ -126,7 +126,7 @@ def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
 @contextlib.contextmanager
 def watched(number: int = -1, action: Callable[[], None] = bool) -> Iterator[list[object]]:
     """Collect the work whose results arrive, and act before one of them is awaited."""
-    map_, result, results = dask_workers.DaskWorkers.map, dask_workers.DaskWorkers._result, []
+    map_, result, results = workers.DaskWorkers.map, workers.DaskWorkers._result, []
 
     def collected(self, function, items):
         given, taken = itertools.tee(items)
@@ -142,8 +142,8 @@ def watched(number: int = -1, action: Callable[[], None] = bool) -> Iterator[lis
         return result(self, future)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dask_workers.DaskWorkers, "map", collected)
-        patch.setattr(dask_workers.DaskWorkers, "_result", counted)
+        patch.setattr(workers.DaskWorkers, "map", collected)
+        patch.setattr(workers.DaskWorkers, "_result", counted)
         yield results
 
 
@@ -216,20 +216,20 @@ def test_an_error_while_listing_is_not_a_lost_scheduler(lasting_cluster):
         raise OSError("no such volume")
 
     with (
-        dask_workers.DaskWorkers(lasting_cluster.scheduler_file, 1, print) as workers,
+        workers.DaskWorkers(lasting_cluster.scheduler_file, 1, print) as dask_workers,
         pytest.raises(OSError, match="^no such volume$"),
     ):
-        list(workers.map(abs, items()))
+        list(dask_workers.map(abs, items()))
 
 
 @pytest.mark.slow
 def test_workers_that_are_lost_again_and_again():
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        dask_workers.DaskWorkers(None, 1, print) as workers,
+        workers.DaskWorkers(None, 1, print) as dask_workers,
         pytest.raises(ChildProcessError, match="several Dask workers were lost in succession"),
     ):
-        list(workers.map(os._exit, [1]))
+        list(dask_workers.map(os._exit, [1]))
 
 
 def test_a_folder_that_a_worker_cannot_see(tmp_path):
@@ -246,14 +246,14 @@ def test_a_folder_that_a_worker_cannot_see(tmp_path):
     ],
 )
 def test_no_scheduler(options, tmp_path, monkeypatch, scheduler, message):
-    monkeypatch.setattr(dask_workers, "_CONNECT_SECONDS", 1)
+    monkeypatch.setattr(workers, "_CONNECT_SECONDS", 1)
     options = dataclasses.replace(options, runner="dask", dask_scheduler=scheduler)
     with pytest.raises(InputError, match=f"`dask_scheduler`={scheduler}: {message}"):
         create(options)
 
 
 def test_no_worker(options, tmp_path, cluster, monkeypatch):
-    monkeypatch.setattr(dask_workers, "_SECONDS_TO_FIRST_WORKER", 1)
+    monkeypatch.setattr(workers, "_SECONDS_TO_FIRST_WORKER", 1)
     for worker in cluster.workers:
         worker.kill()
         worker.wait()

@@ -1,6 +1,7 @@
 """Wiki text to plain text: text stays, markup does not, and prose is not taken for it."""
 
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import example, given
@@ -101,6 +102,15 @@ PAGE = Page(GERMAN, template_table("en"))
 )  # fmt: skip
 def test_text_is_kept_and_markup_removed(wikitext, expected):
     assert "\n".join(paragraphs(wikitext, PAGE)) == expected
+
+
+@pytest.mark.parametrize("code", range(1, 32))
+def test_a_control_character_of_a_page_is_not_taken_for_one_of_ours(code):
+    """They stand for headings, gaps, brackets and more between the steps."""
+    counts, mark = Counts(), f"&#{code};"
+    wikitext = f"One (&#x{code:x};) two.\n\n{mark}Three [{mark}4] is {{{{odd}}}}{mark} here."
+    assert paragraphs(wikitext, PAGE, counts=counts) == ["One two.", "Three [4] is here."]
+    assert counts == Counts(unknown_templates=Counter({"odd": 1}))
 
 
 ARTICLE = """
