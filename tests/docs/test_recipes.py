@@ -1,17 +1,110 @@
-"""The recipes of pretraining, by name: they parse, and hold the paper's values."""
+"""Commands that pages and recipes give are accepted, and recipes hold the published values."""
 
+import importlib
 import math
 import re
+import shlex
 
 import pytest
+from absl import flags
 
 from albert_tf.config import AlbertConfig
+from albert_tf.configs import with_recipe_paths
+from albert_tf.options import define_flags, from_flags
+from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
+from albert_tf.tasks.classification.benchmarks import CLUE, GLUE
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT
-from tests.docs.commands import commands_of_recipe, options_of
 
-RECIPES = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
-PAPER = [path for path in RECIPES if path.stem.endswith(("_v1", "_v2", "_layers"))]
+PAGES = [ROOT / "docs/clue.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
+PRETRAINING = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
+PAPER = [path for path in PRETRAINING if path.stem.endswith(("_v1", "_v2", "_layers"))]
+FINETUNING = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
+
+# The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,
+# warm-up and length. RACE's second version is of the original's README.
+TABLE = {
+    "cola": (1e-5, 16, 0, 0.1, 5336, 320, 512),
+    "sts-b": (2e-5, 16, 0, 0.1, 3598, 214, 512),
+    "sst-2": (1e-5, 32, 0, 0.1, 20935, 1256, 512),
+    "mnli": (3e-5, 128, 0, 0.1, 10000, 1000, 512),
+    "qnli": (1e-5, 32, 0, 0.1, 33112, 1986, 512),
+    "qqp": (5e-5, 128, 0.1, 0.1, 14000, 1000, 512),
+    "rte": (3e-5, 32, 0.1, 0.1, 800, 200, 512),
+    "mrpc": (2e-5, 32, 0, 0.1, 800, 200, 512),
+    "wnli": (2e-5, 16, 0.1, 0.1, 2000, 250, 512),
+    "squad1": (5e-5, 48, 0, 0.1, 3649, 365, 384),
+    "squad2": (3e-5, 48, 0, 0.1, 8144, 814, 512),
+    "race_v1": (2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
+    "race_v2": (1e-5, 32, 0, 0.1, 12000, 1000, 512),
+}
+
+
+# The baselines of CLUE: the same values, but dropout is that of the model's config. Questions are
+# counted in epochs. CLUEbenchmark/CLUE has one script or line of its README for each.
+CLUE_TABLE = {
+    "afqmc": (3e-5, 16, None, 0.1, 4291, 429, 128),
+    "lcqmc": (2e-5, 64, None, 0.1, 11192, 1119, 128),
+    "tnews": (3e-5, 16, None, 0.1, 6670, 667, 128),
+    "iflytek": (3e-5, 16, None, 0.1, 1516, 151, 128),
+    "cmnli": (3e-5, 16, None, 0.1, 48972, 4897, 128),
+    "ocnli": (3e-5, 16, None, 0.1, 6250, 625, 128),
+    "csl": (3e-5, 16, None, 0.1, 2500, 250, 128),
+    "cmrc2018": (3e-5, 32, None, 0.1, 0, -1, 512),
+    "drcd": (3e-5, 32, None, 0.1, 0, -1, 512),
+    "c3": (2e-5, 24, None, 0.1, 3956, 395, 512),
+}
+# Tagging, counted in epochs. CLUENER's values are those of its baseline.
+TAGGING_TABLE = {
+    "conll2003": (3e-5, 32, None, 0.1, 1000, 0, 128),
+    "cluener": (3e-5, 24, None, 0.1, 1000, 0, 128),
+    "msra_ner": (3e-5, 32, None, 0.1, 1000, 0, 256),
+}
+ALL = TABLE | CLUE_TABLE | TAGGING_TABLE
+
+KINDS = {
+    "run_classifier.py": classification.KIND,
+    "run_squad.py": question_answering.KIND,
+    "run_race.py": multiple_choice.KIND,
+    "run_tagger.py": tagging.KIND,
+}
+OPTIONS = {
+    "run_pretraining.py": "albert_tf.training.options.PretrainingOptions",
+    "data_prep.extract_corpus": "data_prep.extraction_options.ExtractionOptions",
+    "data_prep.train_vocabulary": "data_prep.train_vocabulary.VocabularyOptions",
+    "data_prep.create_pretraining_data": (
+        "data_prep.pretraining_data_options.PretrainingDataOptions"
+    ),
+    "data_prep.inspect": "data_prep.inspect.__main__.InspectOptions",
+}
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of the commands in a text, without "python" and "-m"."""
+    lines = re.sub(r" *\\\n *", " ", text).splitlines()
+    whole = [line.strip() for line in lines if not line.endswith("...")]
+    words = [shlex.split(line) for line in whole if line.startswith("python ")]
+    return [line[2:] if line[1] == "-m" else line[1:] for line in words]
+
+
+def commands_of_recipe(path) -> list[list[str]]:
+    """Return the words of the commands in a recipe's comment."""
+    lines = [line.removeprefix("#") for line in path.read_text().splitlines() if line[:1] == "#"]
+    joined = re.sub(r" *\\\n *", " ", "\n".join(lines))
+    return commands("\n".join(line for line in joined.splitlines() if line.startswith("   ")))
+
+
+def options_of(words: list[str]):
+    """Return what the flags of a command come to."""
+    if words[0] in KINDS:
+        options_class = KINDS[words[0]].load("options")
+    else:
+        module, _, name = OPTIONS[words[0]].rpartition(".")
+        options_class = getattr(importlib.import_module(module), name)
+    values = flags.FlagValues()
+    define_flags(options_class, values)
+    assert values(with_recipe_paths(words)) == words[:1]
+    return from_flags(options_class, values)
 
 
 def training(path) -> list[PretrainingOptions]:
@@ -24,8 +117,19 @@ def _in_another_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_a_page_are_accepted(page):
+    blocks = re.findall(r"^```\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    found = commands("".join(blocks))
+    assert found
+    for words in found:
+        options = options_of(words)
+        if hasattr(options, "check"):
+            options.check()
+
+
 def test_every_size_and_version_of_the_paper_has_a_recipe():
-    names = {path.stem for path in RECIPES}
+    names = {path.stem for path in PRETRAINING}
     for size in ("base", "large", "xlarge", "xxlarge"):
         for version in (1, 2):
             assert f"{size}_v{version}" in names
@@ -36,7 +140,7 @@ def test_every_size_and_version_of_the_paper_has_a_recipe():
             assert config == AlbertConfig.preset(size, version)
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PRETRAINING, ids=lambda path: path.stem)
 def test_the_opening_command_runs_the_recipe(path):
     found = training(path)
     assert found
@@ -76,7 +180,7 @@ def test_the_paper_s_settings_and_batches_that_divide(path):
 
 # The rule is of models of the paper's sizes; docs/results.md tells what the smallest one needs.
 @pytest.mark.parametrize(
-    "path", [path for path in RECIPES if path.stem != "small_cpu"], ids=lambda path: path.stem
+    "path", [path for path in PRETRAINING if path.stem != "small_cpu"], ids=lambda path: path.stem
 )
 def test_the_learning_rate_of_lamb_suits_the_batch(path):
     for options in training(path):
@@ -95,3 +199,46 @@ def test_from_six_layers_starts_from_what_the_other_recipe_trains():
     )
     assert (shallow.num_hidden_layers, deep.num_hidden_layers) == (6, 12)
     assert shallow.parameter_count() == deep.parameter_count()
+
+
+def test_every_row_of_the_table_has_a_recipe():
+    assert {path.stem for path in FINETUNING} == set(ALL)
+
+
+@pytest.mark.parametrize("path", FINETUNING, ids=lambda path: path.stem)
+def test_the_commands_run_with_the_published_values(path):
+    first, *others = commands_of_recipe(path)
+    assert f"--flagfile={path.stem}" in first
+    options = options_of(first)
+    options.check()
+    assert (
+        options.learning_rate,
+        options.train_batch_size,
+        options.albert_dropout,
+        options.classifier_dropout,
+        options.train_step,
+        options.warmup_step,
+        options.max_seq_length,
+    ) == ALL[path.stem]
+    assert options.optimizer == "adamw"
+    assert options.do_train
+    assert options.do_eval
+    if path.stem in TABLE:
+        config = AlbertConfig.from_json_file(options.albert_config_file)
+        assert options.max_seq_length <= config.max_position_embeddings
+    for words in others:
+        options_of(words).check()
+
+
+@pytest.mark.parametrize("name", sorted({*GLUE, *CLUE, "C3"} - {"AX", "MisMNLI"}))
+def test_every_task_of_a_benchmark_writes_what_its_server_takes(name):
+    (words, *_) = commands_of_recipe(ROOT / f"configs/finetuning/{name.lower()}.cfg")
+    options = options_of(words)
+    assert options.task_name in (name, "c3")
+    assert options.submission
+    assert options.do_predict
+    assert 10 <= options.train_step / options.eval_every_steps < 11
+    assert options.save_checkpoints_steps == options.eval_every_steps
+    if name not in GLUE:
+        assert options.warmup_step == options.train_step // 10
+    assert options.output_dir == f"out/{name}"

@@ -1,12 +1,20 @@
-"""Pages as a headless Chromium shows them on a phone, in light and dark."""
+"""The site, reports and the page of attention can be read on a phone, in light and dark."""
 
 import contextlib
 import pathlib
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from albert_tf.analysis import attention
+from albert_tf.analysis.analysis_options import AttentionOptions
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.slow
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PHONE = {"width": 390, "height": 844}
@@ -70,3 +78,31 @@ def faults(page: Any, *files: pathlib.Path) -> list[str]:
             looks += new
             found += [f"{file.name}, {scheme}: {fault}" for fault in low]
     return found
+
+
+@pytest.fixture(scope="session")
+def page():
+    with phone() as page:  # skips where there is no browser, before anything is trained
+        yield page
+
+
+def test_the_report_of_pretraining_and_the_attention_page(page, pretrained, tmp_path):
+    text = "The unbreakable cat sat on the mat."
+    attention.run(AttentionOptions(model=str(pretrained), text=text, output_dir=str(tmp_path)))
+    assert not faults(page, pretrained / "report.html", tmp_path / "attention.html")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("sphinx", reason="needs the extra `docs`")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "docs", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return folder
+
+
+def test_pages_fit_a_phone_in_readable_colors(page, site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 50
+    found = faults(page, *pages)
+    assert not found, "\n".join(found)
