@@ -19,12 +19,7 @@ from typing import Any
 from albert_tf import files
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError
-from albert_tf.input.manifest import (
-    find_manifests,
-    manifest_file,
-    read_manifest,
-    without_shard,
-)
+from albert_tf.input.manifest import find_manifests, manifest_file, read_manifest, without_shard
 from albert_tf.input.record_index import index_file, index_records, write_indexes
 from albert_tf.logs import counted
 from albert_tf.terminal import ThroughputLine

@@ -18,14 +18,7 @@ A new format is a module with two functions and a row here:
 Code outside of this package can add a row before it calls `data_prep.extraction.extract`.
 """
 
-from data_prep.corpora import (
-    books,
-    reading_sets,
-    table,
-    text,
-    wikipedia,
-    wikitext_sets,
-)
+from data_prep.corpora import books, reading_sets, table, text, wikipedia, wikitext_sets
 from data_prep.corpora.base import CorpusFormat
 
 CORPUS_FORMATS: dict[str, CorpusFormat] = {

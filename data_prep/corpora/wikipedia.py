@@ -5,14 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
-from data_prep.corpora.base import (
-    Counts,
-    Document,
-    ReaderOptions,
-    find_files,
-    names_in,
-    valid_text,
-)
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files, names_in, valid_text
 from data_prep.corpora.dumps import DumpUnit, pages_of, split_dump
 from data_prep.corpora.templates import TemplateTable, template_table
 from data_prep.corpora.wikitext import Page, Site, is_too_nested, paragraphs

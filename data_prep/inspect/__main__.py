@@ -60,26 +60,26 @@ def run(options: InspectOptions) -> None:
     paths = record_files(options.input_file, "input_file")
     # They load TensorFlow, which takes longer than to see that a file is missing.
     from albert_tf.terminal import ThroughputLine
-    from data_prep.inspect import reading, show, statistics
+    from data_prep.inspect import examples, statistics
 
     if options.plot:
         files.make_folder(os.path.dirname(options.plot), "plot")
-    features = reading.find_features(paths)
+    features = examples.find_features(paths)
     with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
-        names = show.Names.find(paths, options.spm_model_file or options.vocab_file)
+        names = examples.Names.find(paths, options.spm_model_file or options.vocab_file)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # the terminal may not support every character
     with _closed_pipes_ignored():
         for note in names.notes:
             print(note, file=sys.stderr)
         if options.num_examples:
-            batch = reading.read_some(paths, features, options.first, options.num_examples)
-            print("\n\n".join([show.LEGEND, *show.examples(batch, names, options.first)]))
+            batch = examples.read_some(paths, features, options.first, options.num_examples)
+            print("\n\n".join([examples.LEGEND, *examples.as_text(batch, names, options.first)]))
         if not (options.statistics or options.plot):
             return
         with ThroughputLine("read", "examples") as progress:
             found = statistics.Statistics(features)
-            for batch in reading.batches(paths, features):
+            for batch in examples.batches(paths, features):
                 found.add(batch, names)
                 progress.update(found.examples)
         if options.statistics:

@@ -10,8 +10,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.input.features import Feature
 from albert_tf.logs import counted
-from data_prep.inspect.reading import Batch
-from data_prep.inspect.show import WIDTH, Names
+from data_prep.inspect.examples import WIDTH, Batch, Names
 
 _FREQUENT_WORDS = 20
 _MASK_OUTCOMES = ("[MASK]", "kept", "replaced")

@@ -13,9 +13,9 @@ from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
 from data_prep.inspect import __main__ as inspect
-from data_prep.inspect import reading, show
+from data_prep.inspect import examples
 from data_prep.inspect.__main__ import InspectOptions
-from data_prep.inspect.show import Names
+from data_prep.inspect.examples import Names
 from data_prep.inspect.statistics import Statistics
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -78,11 +78,11 @@ def pieces_shown(block: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["static", "words"])
 def test_printed_examples_show_masks_and_replacements(made, capsys, monkeypatch, name):
-    monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 5)
+    monkeypatch.setattr(examples, "_EXAMPLES_AT_ONCE", 5)
     path = made / f"{name}-a.tfrecord"
     run(path, num_examples=20, first=8)
     legend, *blocks = capsys.readouterr().out.strip("\n").split("\n\n")
-    assert legend == show.LEGEND
+    assert legend == examples.LEGEND
     arrays = read_examples(str(path), pretraining_features(48, 9))
     tokenizer = Tokenizer.load(
         json.loads((made / f"{name}-a.manifest.json").read_text())["settings"][
@@ -133,15 +133,15 @@ def test_files_without_masks_show_whole_text(made, capsys, tokenizer):
 
 
 def test_statistics_match_the_arrays(made, tokenizer, monkeypatch, tmp_path):
-    monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 50)
+    monkeypatch.setattr(examples, "_EXAMPLES_AT_ONCE", 50)
     paths = [str(made / "static-a.tfrecord"), str(made / "static-b.tfrecord")]
     empty = tmp_path / "empty.tfrecord"
     empty.touch()
-    features = reading.find_features([str(empty), *paths])
+    features = examples.find_features([str(empty), *paths])
     assert features == pretraining_features(48, 9)
     found = Statistics(features)
     names = Names.find(paths, None)
-    for batch in reading.batches([str(empty), *paths, str(empty)], features):
+    for batch in examples.batches([str(empty), *paths, str(empty)], features):
         found.add(batch, names)
 
     # The same, counted one by one.

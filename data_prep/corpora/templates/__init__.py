@@ -28,13 +28,7 @@ from mwparserfromhell.nodes import Template
 from mwparserfromhell.wikicode import Wikicode
 
 from albert_tf.errors import InputError
-from data_prep.corpora.templates.expansion import (
-    GAP,
-    Arguments,
-    Expansion,
-    Locale,
-    parse_expansion,
-)
+from data_prep.corpora.templates.expansion import GAP, Arguments, Expansion, Locale, parse_expansion
 from data_prep.corpora.templates.functions import DATE_ORDERS, FUNCTIONS, TRANSFORMS
 
 _FOLDER = pathlib.Path(__file__).parent
