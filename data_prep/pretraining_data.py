@@ -153,13 +153,7 @@ def _make_runs(plan: Plan, units: list[int], workers: Workers | DaskWorkers) -> 
             progress.update(done / 1e6, details)
 
 
-class _Worker:
-    def __init__(self, plan: Plan, work: WorkFolder):
-        self.plan, self.work = plan, work
-        self.maker = ExampleMaker(plan.options, plan.buckets)
-
-
-_worker: _Worker
+_worker: tuple[Plan, WorkFolder, ExampleMaker]
 
 
 def _prepare_worker(plan: Plan, work: WorkFolder) -> None:
@@ -169,14 +163,14 @@ def _prepare_worker(plan: Plan, work: WorkFolder) -> None:
             f"`work_dir`: {work.path} does not exist on {platform.node()}; name a folder that all "
             "machines share"
         )
-    _worker = _Worker(plan, work)
+    _worker = plan, work, ExampleMaker(plan.options, plan.buckets)
 
 
 def _make_run(number: int) -> Counter[str]:
-    work = _worker.work
+    plan, work, maker = _worker
     counts: Counter[str] = Counter()
     names: list[str] = []
-    for run in _worker.maker.runs_of(_worker.plan.units[number], counts):
+    for run in maker.runs_of(plan.units[number], counts):
         names.append(f"{_unit(number)}-{len(names):03d}.run")
         with files.replacing(work.file(names[-1]), durable=False) as partial:
             write_run(partial, run)
@@ -195,7 +189,7 @@ def _make_part(task: tuple[int, list[str]]) -> tuple[int, set[str]]:
         OSError: If one of these is damaged again.
     """
     bucket, runs = task
-    maker, work = _worker.maker, _worker.work
+    _, work, maker = _worker
     damaged: set[str] = set()
     slices: list[Bucket] = []
     for path in map(work.file, runs):
@@ -221,7 +215,7 @@ def _make_part(task: tuple[int, list[str]]) -> tuple[int, set[str]]:
 
 def _make_shard(shard: int) -> None:
     """Concatenate the parts of an output file, inside the work folder, and remove them."""
-    plan, work = _worker.plan, _worker.work
+    plan, work, _ = _worker
     if _is_made(plan, work, shard):
         return
     name = _shard(shard)

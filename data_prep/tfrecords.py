@@ -8,7 +8,7 @@ TensorFlow would take seconds and hundreds of megabytes in every process.
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import IO
 
 import numpy as np
 
@@ -25,13 +25,7 @@ _FLOAT_LIST, _INT64_LIST = 0x12, 0x1A
 _MAX_OVERHEAD_BYTES = 40  # of a feature, besides its name and its values
 
 
-class WritableFile(Protocol):
-    """What records can be written to."""
-
-    def write(self, content: bytes, /) -> object: ...
-
-
-def write_records(file: WritableFile, batch: Mapping[str, np.ndarray]) -> int:
+def write_records(file: IO[bytes], batch: Mapping[str, np.ndarray]) -> int:
     """Write the examples of a batch as TFRecords.
 
     Args:
