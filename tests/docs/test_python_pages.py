@@ -1,17 +1,75 @@
-"""The Python of docs/keras.md and docs/text-models.md runs as it is written."""
+"""The Python of README.md, docs/keras.md and docs/text-models.md runs as it is written.
 
+Every public name has a docstring, an example that runs, and an entry on the overview page.
+"""
+
+import doctest
+import importlib.util
+import inspect
+import logging
 import re
+from unittest import mock
 
+import keras
+import numpy as np
 import pytest
 
+import albert_tf
+from albert_tf.training.pretraining_tasks import PRETRAINING_TASKS
 from tests.conftest import ROOT
+from tests.support import published as published_weights
 from tests.support.kinds_of_tasks import write_weights
-
-pytestmark = pytest.mark.slow
 
 
 def blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory) -> str:
+    folder = str(tmp_path_factory.mktemp("hub") / "published")
+    published_weights.write_published(folder)
+    return folder
+
+
+@pytest.mark.integration
+def test_the_snippet_of_the_readme_runs_as_it_stands(published):
+    snippet = blocks("README.md")[0]
+    assert published_weights.NAME in snippet
+    names: dict = {}
+    exec(snippet.replace(published_weights.NAME, published), names)
+    assert list(names["classifier"].labels) == sorted({*names["labels"]})
+
+
+@pytest.mark.slow
+def test_every_public_name_has_an_example_that_runs(published, capsys, caplog):
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE, verbose=False)
+    known = {"albert_tf": albert_tf, "keras": keras, "np": np}
+    parser, without = doctest.DocTestParser(), []
+    caplog.set_level(logging.WARNING, "albert_tf")  # notes are no results of an example
+    with mock.patch.dict(PRETRAINING_TASKS):
+        for name in albert_tf.__all__:
+            text = inspect.getdoc(getattr(albert_tf, name)) or ""
+            _, _, example = text.partition("\nExample:\n")
+            text = text.replace(published_weights.NAME, published)
+            test = parser.get_doctest(text, dict(known), name, None, 0)
+            if not example or not test.examples:
+                without.append(name)
+            runner.run(test)
+    assert not runner.summarize(verbose=False).failed, capsys.readouterr().out
+    assert not without, f"no section `Example:` with lines of >>>: {', '.join(without)}"
+
+
+def test_the_page_of_all_names_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("public_api", ROOT / "docs" / "public_api.py")
+    public_api = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(public_api)
+    listed = [name for names in public_api.groups().values() for name in names]
+    assert sorted(listed) == albert_tf.__all__
+    undocumented = [n for n in listed if not public_api.purpose(getattr(albert_tf, n))]
+    assert not undocumented
+    page = public_api.PAGE.read_text("utf-8")
+    assert page == public_api.page(), "outdated: run `python -m docs.public_api`"
 
 
 @pytest.fixture
@@ -24,6 +82,7 @@ def op_by_op():
     tf.config.run_functions_eagerly(False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("op_by_op")
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_models_in_keras(tmp_path, monkeypatch, capsys):
@@ -43,6 +102,7 @@ def test_models_in_keras(tmp_path, monkeypatch, capsys):
     assert not [path for path in trained if path.startswith("bert/embeddings/")]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("op_by_op")
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_text_models(tmp_path, monkeypatch):
