@@ -1,11 +1,13 @@
 """Fixtures that every test may use."""
 
+import contextlib
 import fcntl
 import importlib.util
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -84,6 +86,13 @@ def run_python(*words: Any, **variables: str) -> subprocess.CompletedProcess[str
     """Run Python in the repository's root, with more variables of the environment."""
     command, environment = [sys.executable, *map(str, words)], {**os.environ, **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def free_addresses(count: int) -> tuple[str, ...]:
+    """As many addresses, each with a port of its own that is free now."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        return tuple(f"127.0.0.1:{server.getsockname()[1]}" for server in servers)
 
 
 def slow(*values: Any) -> list:

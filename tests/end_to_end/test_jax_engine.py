@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from albert_tf.interop.loading import open_weights
+from tests.conftest import free_addresses
 from tests.end_to_end import conftest
 from tests.end_to_end.conftest import results_of, wait_for
 from tests.support.html import read_page
-from tests.support.ports import free_addresses
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extra `jax`)")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.conftest import free_addresses
 from tests.end_to_end.conftest import Two, call, results_of, start
-from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
 

@@ -16,8 +16,7 @@ from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
-from tests.conftest import ROOT, run_python
-from tests.support.ports import free_addresses
+from tests.conftest import ROOT, free_addresses, run_python
 
 
 @pytest.mark.integration
