@@ -150,33 +150,13 @@ def test_skipped_steps_leave_no_trace_in_those_that_follow():
 
 
 @pytest.mark.integration
-def test_norms_and_trust_ratios_are_those_of_the_formulas():
+def test_the_norm_is_of_all_parameters_after_the_last_step():
     step = as_new()
-    iterator = iter(data([1, 1, 1]))
-    step(iterator, 2)
-    before = state(step)
-    results = step(iterator, 1).scalars
-    after = state(step)
-
-    weights = [weight.path for weight in step.model.trainable_weights]
-    squares = sum((np.float64(after[path]) ** 2).sum() for path in weights)
-    assert results["parameter_norm"] == pytest.approx(np.sqrt(squares), rel=1e-5)
-
-    ratios = []
-    for weight, m, v in zip(
-        step.model.trainable_weights,
-        step.optimizer._moments,
-        step.optimizer._variances,
-        strict=True,
-    ):
-        if any(word in weight.path for word in ("bias", "LayerNorm")):
-            continue
-        m, v, w = np.float64(m.numpy()), np.float64(v.numpy()), np.float64(before[weight.path])
-        update = m / (np.sqrt(v) + 1e-6) + 0.01 * w
-        ratios.append(np.linalg.norm(w) / np.linalg.norm(update))
-    assert len(set(ratios)) > 5
-    for name, expected in (("min", min), ("median", np.median), ("max", max)):
-        assert results[f"trust_ratio_{name}"] == pytest.approx(expected(ratios), rel=1e-5)
+    found = step(iter(data([1, 1])), 2).scalars["parameter_norm"]
+    squares = sum(
+        (np.float64(weight.numpy()) ** 2).sum() for weight in step.model.trainable_weights
+    )
+    assert found == pytest.approx(np.sqrt(squares), rel=1e-5)
 
 
 @pytest.mark.integration
