@@ -248,27 +248,9 @@ def test_an_index_that_was_not_checked_is_not_believed(records, found, caplog):
     assert len(found) == 3
 
 
-def test_a_length_beyond_the_file_is_found_behind_an_index(records, lengths):
-    path = str(records)
-    write_indexes([path], find_indexes([path]))
-    begin = sum(16 + length for length in lengths[:70])
-    length = struct.pack("<Q", 2**60)
-    content = bytearray(records.read_bytes())
-    content[begin : begin + 12] = length + masked_crc(length)
-    records.write_bytes(content)
-    with pytest.raises(InputError, match=f"{path}: truncated, .*: example 70 goes beyond its end"):
-        find_indexes([path], {})
-
-
-@pytest.mark.parametrize("damage", ["truncated", "text", "a byte too many"])
-def test_other_files_are_refused(records, damage):
+def test_other_files_are_refused(records):
     content = records.read_bytes()
-    records.write_bytes(
-        {
-            "truncated": content[:-1],
-            "text": b"Not a TFRecord file, but long enough for one.",
-            "a byte too many": content + b"\0",
-        }[damage]
-    )
-    with pytest.raises(InputError, match=f"{records}: truncated, or not a TFRecord file"):
-        index_records(str(records))
+    for other in (content[:-1], content + b"\0", b"No TFRecord file, but long enough for one."):
+        records.write_bytes(other)
+        with pytest.raises(InputError, match=f"{records}: truncated, or not a TFRecord file"):
+            index_records(str(records))

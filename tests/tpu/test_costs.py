@@ -64,21 +64,25 @@ def test_operations_whose_time_is_unknown_take_none():
     assert program_costs(program, "tpu7x").cycles == 110
 
 
-def test_the_number_of_trips_that_the_compiler_knows_goes_first():
-    known = ', body=%body, backend_config={"known_trip_count":{"n":"3"}}'
-    text = PROGRAM.replace(", body=%body", known)
-    assert program_costs(text, "v5e", 5) == program_costs(PROGRAM, "v5e", 3)
-    assert program_costs(text, "v5e", 0) == program_costs(PROGRAM, "v5e", 0)
-
-
-def test_the_number_of_trips_is_read_from_the_condition():
-    counts = """  %limit = s32[]{:T(128)} constant(3)
+KNOWN_TRIPS = ', body=%body, backend_config={"known_trip_count":{"n":"3"}}'
+CONDITION = """  %limit = s32[]{:T(128)} constant(3)
   %number = s32[]{:T(128)} get-tuple-element(%state.1), index=1
   ROOT %more = pred[]{:T(512)} compare(%number, %limit), direction=LT
 """
-    text = PROGRAM.replace("  ROOT %more = pred[]{:T(512)} constant(true)\n", counts)
-    assert program_costs(text, "v5e", 5) == program_costs(PROGRAM, "v5e", 3)
-    assert program_costs(text, "v5e", 0) == program_costs(PROGRAM, "v5e", 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "others"),
+    [
+        (", body=%body", KNOWN_TRIPS),
+        ("  ROOT %more = pred[]{:T(512)} constant(true)\n", CONDITION),
+    ],
+    ids=["of the compiler", "in the condition"],
+)
+def test_a_number_of_trips_in_the_program_goes_first(line, others):
+    text = PROGRAM.replace(line, others)
+    for given, trips in ((5, 3), (0, 0)):
+        assert program_costs(text, "v5e", given) == program_costs(PROGRAM, "v5e", trips)
 
 
 @pytest.mark.parametrize(

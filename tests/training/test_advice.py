@@ -1,12 +1,15 @@
-"""Advice on a learning rate, a warm-up, and a run that stays on the plateau of its beginning."""
+"""Advice on the learning rate and the warm-up, a plateau, and changes since the last start."""
 
+import dataclasses
 import json
 import pathlib
 import types
 
 import pytest
 
+from albert_tf.errors import InputError
 from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.training.folder import START_FILE, start_file, warn_of_changes
 from albert_tf.training.health import PlateauWatch, suitable_rate, warnings, what_to_try
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import _warn_of_steps
@@ -16,11 +19,8 @@ def options(**changes):
     return PretrainingOptions(albert_config_file="c", output_dir="o", **changes)
 
 
-def test_the_originals_settings_draw_none():
-    assert warnings(options()) == []
-
-
 def test_lamb_at_the_rate_of_4096_with_a_batch_of_512():
+    assert warnings(options()) == [], "the original's settings"
     (line,) = warnings(options(train_batch_size=512))
     assert "`learning_rate`=0.00176 is high for `train_batch_size`=512" in line
     assert " 0.00062 " in line
@@ -94,33 +94,29 @@ def test_a_run_is_judged_once(name, at, stays):
     assert judged(name, at, resumed_from=at) == []
 
 
-def test_fine_tuning_and_runs_without_earlier_records_are_not_judged():
+def test_fine_tuning_is_not_judged():
     watch = PlateauWatch(2000)
     assert [watch.advice({"step": step, "loss": 1.0}) for step in (500, 1000)] == [None, None]
-    row = {"masked_lm_loss": 5.7, "masked_lm_accuracy": 0.14}
-    assert PlateauWatch(2000).advice({"step": 1000, **row}) is None
 
 
 @pytest.mark.parametrize(
-    ("before", "loss", "accuracy", "said"),
+    ("first", "before", "loss", "accuracy", "is_advised"),
     [
-        (
-            0.14,
-            5.7,
-            0.15,
-            "15.0% of the masked tokens are predicted, and their loss fell by only 1.7",
-        ),
-        (0.3, 5.79, 0.3, ""),  # has learned
-        (0.15, 5.4, 0.15, ""),  # learns quickly
+        (100, 0.14, 5.7, 0.15, True),
+        (100, 0.3, 5.79, 0.3, False),  # has learned
+        (100, 0.15, 5.4, 0.15, False),  # learns quickly
+        (1000, 0.14, 5.7, 0.14, False),  # has no earlier records
     ],
 )
-def test_a_run_that_learns_gets_no_advice_and_another_a_line(before, loss, accuracy, said):
+def test_a_run_that_learns_gets_no_advice(first, before, loss, accuracy, is_advised):
     watch = PlateauWatch(2000)
-    for step in range(100, 1000, 100):
+    for step in range(first, 1000, 100):
         watch.advice({"step": step, "masked_lm_loss": 5.8, "masked_lm_accuracy": before})
-    row = {"step": 1000, "masked_lm_loss": loss, "masked_lm_accuracy": accuracy}
-    line = watch.advice(row)
-    assert said in line if said else line is None
+    line = watch.advice({"step": 1000, "masked_lm_loss": loss, "masked_lm_accuracy": accuracy})
+    assert bool(line) == is_advised
+    if is_advised:
+        said = "15.0% of the masked tokens are predicted, and their loss fell by only 1.7"
+        assert said in line
 
 
 @pytest.mark.parametrize(
@@ -138,3 +134,52 @@ def test_numbers_of_steps(caplog, step, warmup, warning):
     _warn_of_steps(step, options)
     assert caplog.text.count("\n") == bool(warning)
     assert warning in caplog.text
+
+
+OPTIONS = {
+    "pretraining": PretrainingOptions(
+        output_dir="x", input_file=("a", "b"), num_train_steps=100, num_warmup_steps=10
+    ),
+    "fine-tuning": ClassificationOptions(output_dir="x", learning_rate=5e-5, train_step=100),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "data", "said"),
+    [
+        ("pretraining", {}, "x", ""),
+        ("pretraining", {}, "", ""),
+        ("pretraining", {}, "y", "the training data is another"),
+        ("pretraining", {"num_train_steps": 200}, "x",
+         "`num_train_steps` was 100 and is 200; the learning rate at step 50 is 0.00132 instead of "
+         "0.00088"),
+        ("pretraining", {"clip_norm": 0.5, "dtype": "bfloat16"}, "x",
+         "`dtype` was float32 and is bfloat16; `clip_norm` was 1.0 and is 0.5"),
+        ("pretraining", {"input_file": ("a",)}, "x", "`input_file` was ['a', 'b'] and is ['a']"),
+        ("pretraining", {"schedule": "wsd"}, "x",
+         "`schedule` was polynomial and is wsd; the learning rate at step 50 is 0.00176 instead of "
+         "0.00088"),
+        ("pretraining", {"num_warmup_steps": 20}, "x", "`num_warmup_steps` was 10 and is 20"),
+        ("fine-tuning", {"learning_rate": 1e-4}, "x",
+         "`learning_rate` was 5e-05 and is 0.0001; the learning rate at step 50 is 5e-05 instead "
+         "of 2.5e-05"),
+        ("fine-tuning", {"weight_decay_rate": 0.0}, "x",
+         "`weight_decay_rate` was 0.01 and is 0.0"),
+    ],
+)  # fmt: skip
+def test_changes_since_the_last_start(tmp_path, caplog, kind, changes, data, said):
+    options = dataclasses.replace(OPTIONS[kind], output_dir=str(tmp_path))
+    warn_of_changes(options, "x", 50)  # of an earlier version
+    (tmp_path / START_FILE).write_text(start_file(options, "x")[START_FILE])
+    moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    changed = dataclasses.replace(options, output_dir=str(moved), **changes)
+    warn_of_changes(changed, data, 50)
+    assert caplog.messages == ([f"{moved}: since the last start, {said}"] if said else [])
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    options = PretrainingOptions(output_dir=str(tmp_path))
+    for content in ("[]", '{"flags": {"num_train_steps": "x"}, "training_data": ""}'):
+        (tmp_path / START_FILE).write_text(content)
+        with pytest.raises(InputError, match=START_FILE):
+            warn_of_changes(options, "", 5)
