@@ -163,9 +163,10 @@ def warn_of_changes(options: TrainingOptions, data: str, step: int) -> None:
 
 
 def _flags(options: TrainingOptions) -> dict[str, Any]:
-    """Return all options but the folder, in which they are recorded, as JSON has them."""
+    """Return all options as JSON has them, but the folder and the addresses of its processes."""
     flags = dataclasses.asdict(options)
-    del flags["output_dir"]
+    for name in ("output_dir", "coordinator_address", "process_id"):
+        flags.pop(name, None)
     return parse_json(to_json(flags, default=str), "", dict[str, Any])
 
 

@@ -149,6 +149,7 @@ OPTIONS = {
     [
         ("pretraining", {}, "x", ""),
         ("pretraining", {}, "", ""),
+        ("pretraining", {"coordinator_address": "b:1", "process_id": 0}, "x", ""),
         ("pretraining", {}, "y", "the training data is another"),
         ("pretraining", {"num_train_steps": 200}, "x",
          "`num_train_steps` was 100 and is 200; the learning rate at step 50 is 0.00132 instead of "
