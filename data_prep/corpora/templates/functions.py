@@ -94,13 +94,41 @@ def fraction(arguments: Arguments, word: str) -> str:
     return forms[len(words)].format(*words) if len(words) in forms else ""
 
 
+# Units that follow the number without a space.
+_CLOSE_UNITS = {"%": "%", "°": "°", "deg": "°"}
+_EXPONENT = re.compile(r"(.*\d)[eE]([+−-]?\d+)")
+
+
 def value(arguments: Arguments, word: str) -> str:
-    """{{val|1.2|0.1|e=3|u=km}} -> "1.2 ± 0.1 × 10³ km"."""
-    text = " ± ".join(arguments.unnamed[:2])
-    if arguments["e"]:
-        text += f" × 10{superscript(arguments['e'])}"
-    unit = arguments["u"] or arguments["ul"] or arguments["up"]
-    return f"{text} {unit}" if unit else text
+    """{{val|1.2|0.1|e=3|u=m|up=s}} -> "(1.2 ± 0.1) × 10³ m/s", {{val|5|to|10}} -> "5 to 10"."""
+    number, *words = arguments.unnamed or [""]
+    scientific = _EXPONENT.fullmatch(number)
+    number, exponent = scientific.groups() if scientific else (number, arguments["e"])
+    words = [word for word in words if word]
+    text = _value_number(number, arguments)
+    needs_brackets = False
+    if words and words[0] in _RANGES:
+        text += "".join(_RANGES.get(word) or _value_number(word, arguments) for word in words)
+        needs_brackets = True
+    elif words and words[0].startswith("("):  # uncertainty of the last digits
+        text += words[0]
+    elif words:
+        errors = [_value_number(word.lstrip("+-−"), arguments) for word in words[:2]]
+        needs_brackets = len(errors) == 1
+        text += f" ± {errors[0]}" if needs_brackets else f" +{errors[0]} −{errors[1]}"
+    if exponent:
+        text = f"({text})" if needs_brackets else text
+        text = f"{text} × 10".removeprefix(" × ") + superscript(exponent)
+    unit, per = arguments["u"] or arguments["ul"], arguments["up"] or arguments["upl"]
+    space = "" if unit in _CLOSE_UNITS or not (text and unit) else " "
+    unit = _CLOSE_UNITS.get(unit, unit) + (f"/{per}" if per else "")
+    return f"{arguments['p']}{text}{space}{unit}{arguments['s']}"
+
+
+def _value_number(text: str, arguments: Arguments) -> str:
+    if arguments["fmt"] == "commas":
+        return number_text(text.replace(",", ""), arguments.locale)
+    return re.sub("^-", "−", text)
 
 
 def unit(arguments: Arguments, word: str) -> str:
