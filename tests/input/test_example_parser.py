@@ -164,6 +164,7 @@ def test_limits_hold_for_the_last_list_of_a_feature():
         (field(1, entry(99, 1, 2)), "7 has 3 values of ids, 2 are expected"),
         (of_lists(*last, floats), "7 has no values of ids, 2 are expected"),
         (b"", "7 has no values of ids, 2 are expected"),
+        (b"\0", "7 is not a tf.train.Example"),
     ):
         with pytest.raises(InputError) as error:
             parse([field(1, good), record], lambda row: str(row + 6))

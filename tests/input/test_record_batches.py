@@ -17,7 +17,6 @@ from albert_tf.input.masking import Masking, Masks
 from albert_tf.input.record_batches import EVALUATION, TRAINING, RecordStream, draw
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.streams import Shard
-from data_prep.tfrecords import frame, serialize
 from data_prep.tfrecords import write_records as write
 from tests.conftest import slow
 from tests.support.batches import (
@@ -191,21 +190,6 @@ def test_wrong_values_are_named(tmp_path, name, place, value, message):
         stream = RecordStream(index, features, EXAMPLES, 3, shuffle_buffer_size=buffer)
         with pytest.raises(InputError, match=rf"130.tfrecord: example 99: {message}"):
             stream.batches()[0]
-
-
-def test_examples_of_another_form_are_named(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    records = [*serialize(batch(3)), *serialize({"input_ids": np.ones((1, 5), np.int32)}), b"\0"]
-    for number, message in (
-        (3, "example 3 has 5 values of input_ids, 16 are expected"),
-        (4, "example 4 is not a tf.train.Example"),
-    ):
-        path.write_bytes(
-            b"".join(map(frame, [*records[:3], *records[:number][3:], records[number]]))
-        )
-        index = RecordIndex.create([str(path)])
-        with pytest.raises(InputError, match=message):
-            RecordStream(index, STATIC, 1).batches()[number]
 
 
 PAD, CLS, SEP, PAIR_LENGTH = 0, 2, 3, 24

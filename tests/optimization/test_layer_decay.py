@@ -15,32 +15,11 @@ from tests.support.tiny import CONFIG
 GROUPS = dataclasses.replace(CONFIG, num_hidden_layers=12, num_hidden_groups=12)
 RATE, DECAY = 0.01, 0.5
 
-# Config, and the distance from the head by a part of a variable's path.
-DISTANCES = {
-    "one group": (
-        CONFIG,
-        {
-            "classifier/": 0,
-            "bert/pooler/": 1,
-            "transformer/group_0/": 1,
-            "mapping_in/": 2,
-            "embeddings/": 2,
-        },
-    ),
-    "twelve groups": (
-        GROUPS,
-        {
-            "classifier/": 0,
-            "bert/pooler/": 1,
-            "transformer/group_11/": 1,
-            "transformer/group_10/": 2,
-            "transformer/group_1/": 11,
-            "transformer/group_0/": 12,
-            "mapping_in/": 13,
-            "bert/embeddings/": 13,
-        },
-    ),
-}
+# Distances from the head, in layers, by a part of a variable's path.
+HEADS = {"classifier/": 0, "bert/pooler/": 1}
+ONE_GROUP = HEADS | {"transformer/group_0/": 1, "mapping_in/": 2, "embeddings/": 2}
+TWELVE = {f"transformer/group_{group}/": 12 - group for group in (11, 10, 1, 0)}
+TWELVE_GROUPS = HEADS | TWELVE | {"mapping_in/": 13, "bert/embeddings/": 13}
 
 
 def paths_of(config):
@@ -66,10 +45,13 @@ def moved(name, paths, **arguments):
     return {v.path: as_numpy(v.value) - value for v, value in zip(variables, values, strict=True)}
 
 
-@pytest.mark.parametrize("case", DISTANCES)
+@pytest.mark.parametrize(
+    ("config", "distances"),
+    [(CONFIG, ONE_GROUP), (GROUPS, TWELVE_GROUPS)],
+    ids=["one group", "twelve groups"],
+)
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_updates_shrink_with_the_distance_from_the_head(name, case):
-    config, distances = DISTANCES[case]
+def test_updates_shrink_with_the_distance_from_the_head(name, config, distances):
     paths = paths_of(config)
     plain = moved(name, paths)
     decayed = moved(name, paths, learning_rate_scales=layer_decay_scales(config, DECAY))
@@ -92,17 +74,11 @@ def test_without_decay_the_bits_are_the_same():
 
 def test_every_variable_of_the_encoder_has_a_distance():
     config = dataclasses.replace(CONFIG, num_hidden_groups=2)
-    optimizer = create_optimizer(
-        "adamw", RATE, learning_rate_scales=layer_decay_scales(config, DECAY)
-    )
+    scales = layer_decay_scales(config, DECAY)
+    optimizer = create_optimizer("adamw", RATE, learning_rate_scales=scales)
     optimizer.build(AlbertForSequenceClassification(config, 2).trainable_weights)
-    full_rate = [
-        variable.path
-        for variable, scale in zip(
-            optimizer._trainable_variables, optimizer._rate_scales, strict=True
-        )
-        if scale == 1.0
-    ]
+    pairs = zip(optimizer._trainable_variables, optimizer._rate_scales, strict=True)
+    full_rate = [variable.path for variable, scale in pairs if scale == 1.0]
     assert full_rate == ["classifier/output_weights", "classifier/output_bias"]
     again = type(optimizer).from_config(optimizer.get_config())
     assert again.learning_rate_scales == optimizer.learning_rate_scales

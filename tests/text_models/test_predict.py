@@ -165,19 +165,6 @@ class FakeExport:
         yield {"probabilities": shares, "labels": np.full(shares.shape, b"a")}
 
 
-def test_an_export_reads_what_its_model_was_trained_on():
-    def predicted(pairs: bool | None, *names: str) -> list[dict]:
-        columns = {name: ["a", "bc"] for name in names}
-        return albert_tf.TextClassifier._predict_exported(FakeExport(pairs=pairs), columns)
-
-    for pairs, names in [(None, ["text"]), (None, ["text", "text_pair"]), (False, ["text"])]:
-        assert len(predicted(pairs, *names)) == 2
-    with pytest.raises(InputError, match="^`texts`: the model reads pairs of texts, not single"):
-        predicted(True, "text")
-    with pytest.raises(InputError, match="^`texts`: the model reads single texts, not pairs"):
-        predicted(False, "text", "text_pair")
-
-
 def test_choices_of_an_export_do_not_depend_on_other_questions():
     def predicted(*options: list[str], **settings) -> list[dict]:
         columns = {name: ["a"] * len(options) for name in ("question", "context")}
@@ -264,6 +251,7 @@ def test_a_bad_line_of_standard_input_is_the_error_of_its_row(
 
 _PAIRS = (albert_tf.TextClassifier, {"pairs": True})
 _SINGLE = (albert_tf.TextClassifier, {"pairs": False})
+_ANY = (albert_tf.TextClassifier, {"pairs": None})  # of an earlier version
 _CHOICES = (albert_tf.MultipleChoice, {"task_name": "json"})
 
 
@@ -281,6 +269,8 @@ def _choice(*options: str, **more: str) -> str:
          {0: "column 'prediction' has the name of a result; rename it"}),
         (_PAIRS, ["a\tb", "alone", "c\td"], {1: "the model reads pairs of texts, not single"}),
         (_PAIRS, ["alone"], {0: "the model reads pairs of texts, not single texts"}),
+        (_ANY, ["a\tb", "c\td"], {}),
+        (_ANY, ["single"], {}),
         (_SINGLE, ["a\tb", "single"], {0: "the model reads single texts, not pairs of texts"}),
         (None, ["a [MASK] b.", "no mask", f"[MASK] {'a ' * 99}", "[MASK]"],
          {1: "contains no [MASK]", 2: "102 tokens; the model reads at most"}),
