@@ -32,6 +32,12 @@ def draw(ids, lengths, starts, seeds, settings):
     return draw_masks(ids, lengths, starts, seeds, masks)
 
 
+def drawn(batch: int, seq: int, settings: Masking, seed: int = 7, **changes):
+    """Return the ids of random examples and their masks."""
+    ids, lengths, starts = examples(batch, seq, **changes)
+    return ids, draw(ids, lengths, starts, derive_seeds(seed, np.arange(batch)), settings)
+
+
 def words_of(ids, length, starts) -> list[list[int]]:
     """Return words by a reference: positions between word starts and special tokens."""
     words: list[list[int]] = []
@@ -126,9 +132,7 @@ def test_permuted_tokens_are_predicted_too(seq, max_predictions, masked_lm_prob,
 
 
 def test_a_permutation_moves_most_of_its_tokens_and_as_many_as_masks():
-    ids, lengths, starts = examples(500, 512)
-    settings = Masking(max_predictions=160, do_permutation=True)
-    masked = draw(ids, lengths, starts, derive_seeds(5, np.arange(500)), settings)
+    ids, masked = drawn(500, 512, Masking(max_predictions=160, do_permutation=True), seed=5)
     assert (masked.weights.sum(1) == 2 * round(512 * 0.15)).all()
     moved = (masked.input_ids != ids).sum(1)
     # 90 % of the masked tokens change, and all but one or two of the permuted ones.
@@ -139,26 +143,18 @@ def test_a_permutation_moves_most_of_its_tokens_and_as_many_as_masks():
 @pytest.mark.parametrize(("seq", "max_predictions"), [(512, 20), (512, 80), (64, 20), (24, 3)])
 def test_drawn_lengths_follow_the_paper(seq, max_predictions, favor_shorter_ngram):
     settings = Masking(max_predictions, favor_shorter_ngram=favor_shorter_ngram)
-    ids, lengths, starts = examples(3000, seq)
-    masked = draw(ids, lengths, starts, derive_seeds(7, np.arange(3000)), settings)
+    spans = drawn(3000, seq, settings)[1].drawn_lengths
     expected = np.array([6, 3, 2] if favor_shorter_ngram else [2, 3, 6]) / 11
-    drawn = masked.drawn_lengths
-    assert stats.chisquare(drawn, expected * drawn.sum()).pvalue > 1e-3
+    assert stats.chisquare(spans, expected * spans.sum()).pvalue > 1e-3
 
 
 def test_masked_lengths_follow_the_paper_if_the_budget_allows():
-    settings = Masking(max_predictions=600, masked_lm_prob=0.15)
-    ids, lengths, starts = examples(500, 2000)
-    masked = draw(ids, lengths, starts, derive_seeds(7, np.arange(500)), settings)
-    np.testing.assert_allclose(
-        masked.masked_lengths / masked.masked_lengths.sum(), np.array([6, 3, 2]) / 11, atol=0.005
-    )
+    spans = drawn(500, 2000, Masking(max_predictions=600, masked_lm_prob=0.15))[1].masked_lengths
+    np.testing.assert_allclose(spans / spans.sum(), np.array([6, 3, 2]) / 11, atol=0.005)
 
 
 def test_amount_replacements_and_positions():
-    settings = Masking(max_predictions=80)
-    ids, lengths, starts = examples(4000, 512)
-    masked = draw(ids, lengths, starts, derive_seeds(3, np.arange(4000)), settings)
+    _, masked = drawn(4000, 512, Masking(max_predictions=80), seed=3)
     weights = masked.weights > 0
     assert weights.sum(1).min() == weights.sum(1).max() == round(512 * 0.15)
 
@@ -181,12 +177,11 @@ def test_amount_replacements_and_positions():
 
 
 def test_the_last_span_is_shortened_to_the_budget():
-    ids, lengths, starts = examples(2000, 64, word_length=1.0)
     settings = Masking(max_predictions=2, favor_shorter_ngram=False)
-    masked = draw(ids, lengths, starts, derive_seeds(0, np.arange(2000)), settings)
+    spans = drawn(2000, 64, settings, seed=0, word_length=1.0)[1].masked_lengths
     # Of the first spans drawn 6/11 have three words and 3/11 two: both become two words here.
-    assert masked.masked_lengths[2] == 0
-    assert abs(masked.masked_lengths[1] / 2000 - 9 / 11) < 0.03
+    assert spans[2] == 0
+    assert abs(spans[1] / 2000 - 9 / 11) < 0.03
 
 
 def test_spans_do_not_cross_segments():

@@ -40,19 +40,15 @@ def test_patterns_may_be_a_single_string(name):
     optimizer = create_optimizer(name, 0.1, exclude_from_weight_decay="LayerNorm")
     assert decayed(optimizer) == ["dense/kernel", "dense/bias"]
     for argument in {"exclude_from_layer_adaptation", "orthogonalized"} & {*optimizer.get_config()}:
-        assert create_optimizer(name, 0.1, **{argument: "dense"}).get_config()[argument] == [
-            "dense"
-        ]
+        config = create_optimizer(name, 0.1, **{argument: "dense"}).get_config()
+        assert config[argument] == ["dense"]
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_what_is_no_regular_expression_is_named(name):
-    for argument in {
-        "exclude_from_weight_decay",
-        "exclude_from_layer_adaptation",
-        "orthogonalized",
-        "learning_rate_scales",
-    } & {*create_optimizer(name, 0.1).get_config()}:
+    patterns = {"exclude_from_weight_decay", "exclude_from_layer_adaptation"}
+    patterns |= {"orthogonalized", "learning_rate_scales"}
+    for argument in patterns & {*create_optimizer(name, 0.1).get_config()}:
         value = [("a(", 1.0)] if argument == "learning_rate_scales" else ["bias", "a("]
         with pytest.raises(InputError, match=rf"^`{argument}`=a\(: must be .*unterminated"):
             create_optimizer(name, 0.1, **{argument: value})
@@ -128,17 +124,17 @@ def test_an_update_that_does_not_apply_changes_no_bit(name, bias_correction):
     def values_of(optimizer, variables):
         return [each.numpy() for each in variables + optimizer.variables]
 
+    def assert_equal(values, others):
+        for one, other in zip(values, others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
     optimizer, variables, gradients = made()
     before = values_of(optimizer, variables)
     optimizer.update(gradients, np.bool_(False))
-    for one, other in zip(before, values_of(optimizer, variables), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_equal(before, values_of(optimizer, variables))
 
     plain, plain_variables, _ = made()
     plain.update(gradients)
     optimizer.update(gradients, np.bool_(True))
-    for one, other in zip(
-        values_of(plain, plain_variables), values_of(optimizer, variables), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+    assert_equal(values_of(plain, plain_variables), values_of(optimizer, variables))
     assert not np.array_equal(variables[0].numpy(), before[0])

@@ -29,11 +29,6 @@ def tokenizer(reference) -> Tokenizer:
     return Tokenizer.load(str(reference.vocabulary))
 
 
-@pytest.fixture(scope="module")
-def english(shared) -> Tokenizer:
-    return Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
-
-
 @pytest.mark.parametrize("case", ["lower", "cased"])
 def test_ids_and_tokens_of_the_original(reference, case):
     tokenizer = Tokenizer.load(str(reference.vocabulary), do_lower_case=case == "lower")
@@ -67,10 +62,6 @@ def test_words_of_equal_scores_split_as_in_the_original(tmp_path):
     (tmp_path / "ties.model").write_bytes(model.SerializeToString())
     tokenizer = Tokenizer.load(str(tmp_path / "ties.model"))
     assert tokenizer.tokenize("lll") == ["▁", "ll", "l"]
-
-
-def test_words_of_equal_scores_split_as_in_the_published_models(english):
-    assert english.tokenize("eee eeeee") == ["▁", "ee", "e", "▁", "ee", "ee", "e"]
 
 
 def test_special_symbols(tokenizer):
