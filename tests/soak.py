@@ -44,6 +44,7 @@ from tests.end_to_end.test_multi_worker import FLAGS as WORKER_FLAGS
 from tests.end_to_end.test_multi_worker import Workers
 from tests.support.hub import serving
 
+OUT = pathlib.Path("@out@")
 MARK = f"SOAK={uuid.uuid4()}"
 # In this order, since most accidents are kills.
 ROUNDS = (
@@ -76,13 +77,16 @@ class Job(NamedTuple):
 
     Attributes:
         name: how it is called in the table.
-        words: its words after `python`, for a folder of results.
+        words: its words after `python`, with OUT for the folder of results.
         has_workers: whether its children do the work.
     """
 
     name: str
-    words: Callable[[pathlib.Path], tuple[str, ...]]
+    words: tuple[str, ...]
     has_workers: bool = False
+
+    def at(self, folder: pathlib.Path) -> tuple[str, ...]:
+        return tuple(word.replace(str(OUT), str(folder)) for word in self.words)
 
 
 def jobs(project: Project, pretrained: pathlib.Path) -> list[Job]:
@@ -94,53 +98,30 @@ def jobs(project: Project, pretrained: pathlib.Path) -> list[Job]:
     records = (
         *("-m", "data_prep.create_pretraining_data", f"--input_file={text}", model, *RECORD_FLAGS),
         *("--dupe_factor=20", "--num_shards=4", "--num_processes=2"),
+        f"--output_file={OUT}/train.tfrecord",
     )
-    extract = ("-m", "data_prep.extract_corpus", "--num_processes=2", "--eval_fraction=0.2")
-    table = "hf://datasets/org/name/*.parquet"
+    extract = (
+        *("-m", "data_prep.extract_corpus", "--num_processes=2", "--eval_fraction=0.2"),
+        *(f"--output_file={OUT}/train.txt", f"--eval_output_file={OUT}/eval.txt"),
+    )
+    from_disk = ("--format=text", f"--input_file={project.folder}/long.txt")
+    from_server = ("--format=table", "--input_file=hf://datasets/org/name/*.parquet")
+    convert = (
+        *("convert_checkpoint.py", "--to=huggingface", f"--output={OUT}/model"),
+        *(f"--input={pretrained}", model),
+    )
+    export = (
+        *("export_saved_model.py", f"--export_path={OUT}/export", model),
+        *(f"--init_checkpoint={pretrained}", f"--albert_config_file={project.config}"),
+    )
     return [
-        Job(
-            "training",
-            lambda folder: project.pretrain_words(folder, *train, "--num_train_steps=1200"),
-        ),
-        Job(
-            "training on JAX",
-            lambda folder: project.pretrain_words(folder, *train, "--num_train_steps=450", JAX),
-        ),
-        Job(
-            "records",
-            lambda folder: (*records, f"--output_file={folder}/train.tfrecord"),
-            has_workers=True,
-        ),
-        Job(
-            "extraction",
-            lambda folder: (
-                *(*extract, "--format=text", f"--input_file={project.folder}/long.txt"),
-                *(f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt"),
-            ),
-            has_workers=True,
-        ),
-        Job(
-            "extraction from a server",
-            lambda folder: (
-                *(*extract, "--format=table", f"--input_file={table}"),
-                *(f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt"),
-            ),
-            has_workers=True,
-        ),
-        Job(
-            "conversion",
-            lambda folder: (
-                *("convert_checkpoint.py", "--to=huggingface", f"--output={folder}/model"),
-                *(f"--input={pretrained}", model),
-            ),
-        ),
-        Job(
-            "export",
-            lambda folder: (
-                *("export_saved_model.py", f"--export_path={folder}/export", model),
-                *(f"--init_checkpoint={pretrained}", f"--albert_config_file={project.config}"),
-            ),
-        ),
+        Job("training", project.pretrain_words(OUT, *train, "--num_train_steps=1200")),
+        Job("training on JAX", project.pretrain_words(OUT, *train, "--num_train_steps=450", JAX)),
+        Job("records", records, has_workers=True),
+        Job("extraction", (*extract, *from_disk), has_workers=True),
+        Job("extraction from a server", (*extract, *from_server), has_workers=True),
+        Job("conversion", convert),
+        Job("export", export),
     ]
 
 
@@ -300,7 +281,7 @@ class Soak:
         folder = self.folder / "disk"
         folder.mkdir()
         began = time.monotonic()
-        process = start(job.words(folder / "out"))
+        process = start(job.at(folder / "out"))
         _, errors = process.communicate()
         assert process.returncode == 0, errors
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -314,7 +295,7 @@ class Soak:
         folder.mkdir()
         disk = size * self.draw.uniform(0.1, 0.9) if fault == "full disk" else 2 << 30
         subprocess.run(["mount", "-t", "tmpfs", f"-osize={int(disk)}", "soak", folder], check=True)
-        words = job.words(folder / "out")
+        words = job.at(folder / "out")
         try:
             getattr(self, "_" + fault.replace(" ", "_").replace("-", "_"))(words, folder, seconds)
             self._look_for_processes(job, fault)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow
-from pyarrow import parquet
 
 from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
@@ -37,7 +36,6 @@ from albert_tf.input.record_index import RecordIndex, find_indexes, index_record
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.file_names import read_export
-from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import TaskKind, task_kinds
 from albert_tf.tasks.classification.benchmarks import GLUE
@@ -59,12 +57,15 @@ from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.rows import read_rows
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import Counts, ReaderOptions
+from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.input.test_manifest import changed as manifest_of
-from tests.support import workbooks
+from tests.support.clue_files import C3_TEST
+from tests.support.hub import write_parquet
 from tests.support.layouts import split_weights
-from tests.support.models import CONFIGS, random_model
+from tests.support.models import CONFIGS, keras_file, random_model, values_of, write_trained
 from tests.support.references import OWN_VOCABULARY
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
 CONFIG = CONFIGS["shared"]
 _ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"} | {
@@ -94,18 +95,21 @@ RACE = {
 CHOICE = {"id": 1, "context": "a", "question": "b _", "choices": ["c", "d"], "answer": 1}
 CMRC_ENTRY = {"query_id": "1", "query_text": "谁坐着？", "answers": ["猫"]}
 CMRC = [{"context_id": "1", "context_text": "猫坐在垫子上。", "qas": [CMRC_ENTRY]}]
+_HUB_RACE = {
+    "example_id": "high1.txt", "article": "The cat sat.", "answer": "A", "question": "Who _ ?",
+    "options": ["sat", "ran"],
+}  # fmt: skip
 _RACE = {"task_name": "race", "high_only": True}
-C3_ENTRY = {"question": "谁坐着？", "choice": ["猫", "狗"], "answer": "猫"}
-C3 = [[["猫坐在垫子上。"], [C3_ENTRY], "1-1"]]
 TAGGED = [
     {"id": 1, "text": "李雷去北京。", "label": {"name": {"李雷": [[0, 1]]}}},
     {"id": "b", "text": "Anna left.", "entities": [{"start": 0, "end": 4, "label": "PER"}]},
 ]
 ROWS = [{"text": f"The cat {n}.", "label": str(n % 2)} for n in range(5)]
-PAGE = (
-    "<page><title>t{}</title><ns>0</ns><id>1</id>"
-    "<revision><id>1</id><text>{}</text></revision></page>"
-)
+# A row of the Hub's data set, and of files of lines.
+QUESTION = {
+    "id": "1", "title": "T", "context": "The cat sat.", "question": "Who sat?",
+    "answers": {"text": ["cat"], "answer_start": [4]},
+}  # fmt: skip
 
 
 class Kind(NamedTuple):
@@ -122,21 +126,32 @@ class Kind(NamedTuple):
     read: Callable[[pathlib.Path], Any]
 
 
-def _writer(name: str, content: Any) -> Callable[[pathlib.Path], Any]:
-    """Write bytes, a text, or anything else as JSON."""
-    if not isinstance(content, bytes):
-        content = (content if isinstance(content, str) else json.dumps(content)).encode()
-    return lambda folder: (folder / name).write_bytes(content)
+def _beside(name: str, content: Any, read: Callable[[str], Any] = find_adjacent_files) -> Kind:
+    """Return a kind that belongs to a folder, whose path `read` gets.
+
+    The content is bytes, a text, a function that writes the file, or anything else, as JSON.
+    """
+
+    def make(folder: pathlib.Path) -> None:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if callable(content):
+            content(path)
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+    return Kind(name, make, lambda folder: read(str(folder)))
 
 
 def _file(name: str, content: Any, read: Callable[[str], Any]) -> Kind:
     """Return a kind whose file stands alone; `read` gets its path."""
-    return Kind(name, _writer(name, content), lambda folder: read(f"{folder}/{name}"))
+    return _beside(name, content, lambda folder: read(f"{folder}/{name}"))
 
 
-def _beside(name: str, content: Any, read: Callable[[str], Any] = find_adjacent_files) -> Kind:
-    """Return a kind that belongs to a model; `read` gets the path of the folder."""
-    return Kind(name, _writer(name, content), lambda folder: read(str(folder)))
+def _parquet(rows: list[dict[str, Any]]) -> Callable[[pathlib.Path], None]:
+    return lambda path: write_parquet(path, rows)
 
 
 def _corpus(format: str, name: str, content: Any) -> Kind:
@@ -200,26 +215,14 @@ def _model():
 def _make_huggingface(folder: pathlib.Path) -> None:
     from albert_tf.interop.huggingface import write_weights
 
-    values = {weight.path: weight.numpy() for weight in _model().weights}
     fields = {"architectures": ["AlbertForPreTraining"], "id2label": {"0": "a", "1": "b"}}
-    write_weights(str(folder), values, CONFIG, fields)
+    write_weights(str(folder), values_of(_model()), CONFIG, fields)
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
 
 
 def _make_parts(folder: pathlib.Path) -> None:
     _make_huggingface(folder)
     split_weights(folder)
-
-
-def _make_keras(folder: pathlib.Path) -> None:
-    (folder / "albert_config.json").write_text(CONFIG.to_json())
-    write_keras_weights(str(folder / "model.weights.h5"), _model())
-
-
-def _make_checkpoint(folder: pathlib.Path) -> None:
-    (folder / "albert_config.json").write_text(CONFIG.to_json())
-    values = {weight.path: weight.numpy() for weight in _model().weights}
-    TensorFlowFolder(str(folder)).write(7, values)
 
 
 def _read_checkpoint(folder: pathlib.Path) -> None:
@@ -230,7 +233,7 @@ def _read_checkpoint(folder: pathlib.Path) -> None:
 
 def _make_jax_checkpoint(folder: pathlib.Path) -> None:
     (folder / "albert_config.json").write_text(CONFIG.to_json())
-    values = {weight.path: weight.numpy() for weight in _model().weights}
+    values = values_of(_model())
     moments = {f"lamb/{path}_m": value for path, value in values.items()}
     OrbaxFolder(str(folder)).write(7, values, moments)
 
@@ -240,12 +243,12 @@ def _read_jax_checkpoint(folder: pathlib.Path) -> None:
         _weights("")(pathlib.Path(path))
 
 
-def _make_records(folder: pathlib.Path) -> None:
-    write_records(folder / "a.tfrecord", batch(8))
+def _write_records(path: pathlib.Path) -> None:
+    write_records(path, batch(8))
 
 
-def _read_records(folder: pathlib.Path) -> None:
-    path, features = str(folder / "a.tfrecord"), pretraining_features(LENGTH, PREDICTIONS)
+def _read_records(path: str) -> None:
+    features = pretraining_features(LENGTH, PREDICTIONS)
     check_files([path], features)
     index = RecordIndex.create([path])
     batches = RecordStream(index, features, 4, 1, shuffle_buffer_size=8).batches()
@@ -253,28 +256,22 @@ def _read_records(folder: pathlib.Path) -> None:
 
 
 def _make_index(folder: pathlib.Path) -> None:
-    _make_records(folder)
-    path = str(folder / "a.tfrecord")
-    write_indexes([path], [index_records(path)])
+    path = folder / "a.tfrecord"
+    _write_records(path)
+    write_indexes([str(path)], [index_records(str(path))])
 
 
-def _read_manifest(folder: pathlib.Path) -> None:
-    manifests = find_manifests([str(folder / "a.tfrecord")])
+def _read_manifest(folder: str) -> None:
+    manifests = find_manifests([f"{folder}/a.tfrecord"])
     dynamic_masks(manifests, PREDICTIONS)
     check_manifests(manifests, LENGTH, PREDICTIONS, VOCAB)
     pair_objective(manifests)
 
 
-def _read_best(folder: pathlib.Path) -> None:
-    path = str(folder / "best" / "model.ckpt-7")
-    checkpoints = types.SimpleNamespace(listed=lambda: path)
+def _read_best(folder: str) -> None:
+    checkpoints = types.SimpleNamespace(listed=lambda: f"{folder}/best/model.ckpt-7")
     engine = types.SimpleNamespace(checkpoints_in=lambda folder: checkpoints)
-    BestCheckpoint(engine, str(folder), "loss").is_better(0.5)
-
-
-def _make_best(folder: pathlib.Path) -> None:
-    (folder / "best").mkdir()
-    _writer("best/model.ckpt-7.json", {"metric": "loss", "value": 0.5, "step": 7})(folder)
+    BestCheckpoint(engine, folder, "loss").is_better(0.5)
 
 
 def _make_start(folder: pathlib.Path) -> None:
@@ -286,11 +283,11 @@ def _read_start(folder: pathlib.Path) -> None:
     warn_of_changes(PretrainingOptions(output_dir=str(folder), learning_rate=0.5), "other", 50)
 
 
-def _read_log(folder: pathlib.Path) -> None:
-    log = TrainingLog(str(folder), 100, 50, Workload(8, float))
+def _read_log(folder: str) -> None:
+    log = TrainingLog(folder, 100, 50, Workload(8, float))
     log.close()
-    shutil.rmtree(folder / "train")
-    run_report._learning(str(folder), ["accuracy"], False)
+    shutil.rmtree(f"{folder}/train")
+    run_report._learning(folder, ["accuracy"], False)
 
 
 def _read_finished(folder: pathlib.Path) -> None:
@@ -307,63 +304,27 @@ def _make_finished(folder: pathlib.Path) -> None:
     (folder / "run").rmdir()
 
 
-def _make_race(folder: pathlib.Path) -> None:
-    (folder / "RACE" / "test" / "high").mkdir(parents=True)
-    _writer("RACE/test/high/1.txt", RACE)(folder)
-
-
 def _read_vocabulary(path: str) -> None:
     Tokenizer.load(path).encode("The cat sat on the mat, 1,234 times.")
 
 
-def _make_archive(ending: str) -> Callable[[pathlib.Path], Any]:
-    """Pack a checkpoint as archives of published weights are packed."""
+def _archive(name: str, format: str) -> Kind:
+    """Return the kind of archives of published weights."""
 
     def make(folder: pathlib.Path) -> None:
         with tempfile.TemporaryDirectory() as packed:
-            (pathlib.Path(packed) / "albert_base").mkdir()
-            _make_checkpoint(pathlib.Path(packed) / "albert_base")
-            shutil.make_archive(str(folder / "a"), ending, packed)
+            write_trained(pathlib.Path(packed, "albert_base"))
+            shutil.make_archive(str(folder / "a"), format, packed)
 
-    return make
-
-
-def _read_archive(name: str) -> Callable[[pathlib.Path], Any]:
     def read(folder: pathlib.Path) -> None:
         with tempfile.TemporaryDirectory() as place:
             unpack(str(folder / name), f"{place}/out")
 
-    return read
+    return Kind(name, make, read)
 
 
-def _make_parquet(folder: pathlib.Path) -> None:
-    parquet.write_table(pyarrow.Table.from_pylist(ROWS * 50), folder / "a.parquet")
-
-
-# Rows of the Hugging Face Hub's data sets, in the folders where the tasks read them.
-_HUB_ROWS = {
-    "squad_v2/train-0.parquet": {
-        "id": "1", "title": "T", "context": "The cat sat.", "question": "Who sat?",
-        "answers": {"text": ["cat"], "answer_start": [4]},
-    },
-    "high/test-0.parquet": {
-        "example_id": "high1.txt", "article": "The cat sat.", "answer": "A", "question": "Who _ ?",
-        "options": ["sat", "ran"],
-    },
-    "mrpc/train-0.parquet": {"sentence1": "a", "sentence2": "b", "label": 1, "idx": 0},
-}  # fmt: skip
-
-
-def _make_hub(name: str) -> Callable[[pathlib.Path], None]:
-    def make(folder: pathlib.Path) -> None:
-        (folder / name).parent.mkdir()
-        parquet.write_table(pyarrow.Table.from_pylist([_HUB_ROWS[name]]), folder / name)
-
-    return make
-
-
-def _read_hub_glue(folder: pathlib.Path) -> None:
-    dataset = GLUE["MRPC"].located(str(folder), ("train",))
+def _read_hub_glue(folder: str) -> None:
+    dataset = GLUE["MRPC"].located(folder, ("train",))
     read_examples(dataset, dataset.sets["train"][0], labeled=True)
 
 
@@ -373,8 +334,7 @@ def _lines(rows: list[Any]) -> str:
 
 EVALUATIONS = _lines([{"step": n, "loss": 1 / n, "eval_loss": 2.0} for n in range(1, 6)])
 CSV = "text,label\n" + "".join(f'"{row["text"]}",{row["label"]}\n' for row in ROWS)
-WIKI = "".join(PAGE.format(n, f"Article {n} is a sentence. [[a|b]] &lt;ref&gt;") for n in range(9))
-DUMP = f"<mediawiki><siteinfo><dbname>enwiki</dbname></siteinfo>{WIKI}</mediawiki>".encode()
+DUMP = dump([page(f"t{n}", f"Article {n} is a sentence. [[a|b]] <ref>") for n in range(9)])
 BOOK = "A book.\n\nIts first sentence is here. And another one.\n\nAnd an end.\n" * 20
 
 CONLLU = """# text = du pain
@@ -385,20 +345,11 @@ CONLLU = """# text = du pain
 3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t3:amod\t_
 
 """
-QUESTIONS = [
-    {
-        "id": number,
-        "question": "Who sat?",
-        "context": "The cat sat.",
-        "answers": {"text": ["cat"], "answer_start": [4.0]},
-    }
-    for number in range(3)
-]
 
 KINDS: dict[str, Kind] = {
-    "compressed archive": Kind("a.tar.gz", _make_archive("gztar"), _read_archive("a.tar.gz")),
-    "archive": Kind("a.tar", _make_archive("tar"), _read_archive("a.tar")),
-    "zip archive": Kind("a.zip", _make_archive("zip"), _read_archive("a.zip")),
+    "compressed archive": _archive("a.tar.gz", "gztar"),
+    "archive": _archive("a.tar", "tar"),
+    "zip archive": _archive("a.zip", "zip"),
     "source of weights": _beside(
         "albert_tf_source.json", Origin("a", "https://a", "SHA-256 1").to_json(), source_of
     ),
@@ -439,8 +390,10 @@ KINDS: dict[str, Kind] = {
         lambda path: read_json(path, SavedTarget),
     ),
     "evaluations.jsonl": _file("evaluations.jsonl", EVALUATIONS, read_rows),
-    "metrics.jsonl": Kind("metrics.jsonl", _writer("metrics.jsonl", EVALUATIONS), _read_log),
-    "best": Kind("best/model.ckpt-7.json", _make_best, _read_best),
+    "metrics.jsonl": _beside("metrics.jsonl", EVALUATIONS, _read_log),
+    "best": _beside(
+        "best/model.ckpt-7.json", {"metric": "loss", "value": 0.5, "step": 7}, _read_best
+    ),
     "last_start.json": Kind("last_start.json", _make_start, _read_start),
     "finished.json": Kind("finished.json", _make_finished, _read_finished),
     "seeds.json": _beside(
@@ -449,14 +402,18 @@ KINDS: dict[str, Kind] = {
         run_report._runs,
     ),
     "export.json": _beside("export.json", {"made_from": {"labels": ["a"]}}, read_export),
-    "manifest.json": Kind("a.manifest.json", _writer("a.manifest.json", _MANIFEST), _read_manifest),
+    "manifest.json": _beside("a.manifest.json", _MANIFEST, _read_manifest),
     "index.json": Kind(
         "a.index.json", _make_index, lambda folder: find_indexes([str(folder / "a.tfrecord")])
     ),
-    "list of checkpoints": Kind("checkpoint", _make_checkpoint, _read_checkpoint),
-    "checkpoint": Kind("model.ckpt-7.data-00000-of-00001", _make_checkpoint, _read_checkpoint),
-    "checkpoint index": Kind("model.ckpt-7.index", _make_checkpoint, _read_checkpoint),
-    "keras weights": Kind("model.weights.h5", _make_keras, _weights("model.weights.h5")),
+    "list of checkpoints": Kind("checkpoint", write_trained, _read_checkpoint),
+    "checkpoint": Kind("model.ckpt-7.data-00000-of-00001", write_trained, _read_checkpoint),
+    "checkpoint index": Kind("model.ckpt-7.index", write_trained, _read_checkpoint),
+    "keras weights": Kind(
+        "model.weights.h5",
+        lambda folder: keras_file(folder, _model()),
+        _weights("model.weights.h5"),
+    ),
     "spiece.model": _file("a.model", OWN_VOCABULARY.read_bytes(), _read_vocabulary),
     "vocab.txt": _file(
         "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##a", _read_vocabulary
@@ -464,25 +421,21 @@ KINDS: dict[str, Kind] = {
     "tsv": _table("a.tsv", CSV.replace(",", "\t")),
     "csv": _table("a.csv", CSV),
     "jsonl": _table("a.jsonl", _lines(ROWS)),
-    "parquet": _table("a.parquet", b"")._replace(make=_make_parquet),
-    "xlsx": _table("a.xlsx", b"")._replace(
-        make=lambda folder: workbooks.write_xlsx(folder / "a.xlsx", [["text", "label"], ["a", 1.0]])
+    "parquet": _table("a.parquet", _parquet(ROWS * 50)),
+    "xlsx": _table("a.xlsx", lambda path: write_xlsx(path, [["text", "label"], ["a", 1.0]])),
+    "xls": _table("a.xls", lambda path: write_xls(path, FILMS)),
+    "hub glue": _beside(
+        "mrpc/train-0.parquet",
+        _parquet([{"sentence1": "a", "sentence2": "b", "label": 1, "idx": 0}]),
+        _read_hub_glue,
     ),
-    "xls": _table("a.xls", b"")._replace(
-        make=lambda folder: workbooks.write_xls(folder / "a.xls", workbooks.FILMS)
+    "hub squad": _file("squad_v2/train-0.parquet", _parquet([QUESTION]), read_squad),
+    "hub race": _beside(
+        "high/test-0.parquet", _parquet([_HUB_RACE]), _read_choices("predict", **_RACE)
     ),
-    "hub glue": Kind("mrpc/train-0.parquet", _make_hub("mrpc/train-0.parquet"), _read_hub_glue),
-    "hub squad": Kind(
-        "squad_v2/train-0.parquet",
-        _make_hub("squad_v2/train-0.parquet"),
-        lambda folder: read_squad(f"{folder}/squad_v2/train-0.parquet"),
-    ),
-    "hub race": Kind(
-        "high/test-0.parquet", _make_hub("high/test-0.parquet"), _read_choices("predict", **_RACE)
-    ),
-    "race": Kind("RACE/test/high/1.txt", _make_race, _read_choices("predict", **_RACE)),
+    "race": _beside("RACE/test/high/1.txt", RACE, _read_choices("predict", **_RACE)),
     "choices": _file("a.jsonl", _lines([CHOICE] * 3), _read_choices("train", task_name="json")),
-    "c3": _beside("test.json", C3, _read_choices("predict", task_name="c3")),
+    "c3": _beside("test.json", C3_TEST, _read_choices("predict", task_name="c3")),
     "conll": _file(
         "a.txt",
         "Anna\tB-PER\nleft\tO\n\n# a comment\nOslo\tB-LOC\n",
@@ -493,9 +446,9 @@ KINDS: dict[str, Kind] = {
         "a.txt", CONLLU, lambda path: read_tagged(path, ReadOptions(word_column=2, tag_column=4))
     ),
     "squad": _file("a.json", SQUAD, read_squad),
-    "squad rows": _file("a.jsonl", _lines(QUESTIONS), read_squad),
+    "squad rows": _file("a.jsonl", _lines([{**QUESTION, "id": n} for n in range(3)]), read_squad),
     "cmrc": _file("a.json", CMRC, read_squad),
-    "TFRecord": Kind("a.tfrecord", _make_records, _read_records),
+    "TFRecord": _file("a.tfrecord", _write_records, _read_records),
     "dump": _corpus("wikipedia", "a.xml", DUMP),
     "dump, compressed": _corpus("wikipedia", "a.xml.bz2", bz2.compress(DUMP)),
     "book": _corpus("books", "a.txt", BOOK),
@@ -511,7 +464,7 @@ KINDS: dict[str, Kind] = {
     },
     "wikitext": _corpus("wikitext", "a.tokens", " = Title = \n\n A text .\n"),
     "corpus of passages": _corpus("reading_sets", "a.json", SQUAD),
-    "parquet corpus": _corpus("table", "a.parquet", b"")._replace(make=_make_parquet),
+    "parquet corpus": _corpus("table", "a.parquet", _parquet(ROWS * 50)),
     "jsonl corpus, compressed": _corpus(
         "table", "a.jsonl.gz", gzip.compress(_lines(ROWS).encode())
     ),

@@ -16,7 +16,7 @@ from data_prep.corpora import table
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.dumps import pages_of, split_dump
 from data_prep.corpora.wikipedia import documents
-from tests.fuzz.kinds import PAGE
+from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.support.workbooks import write_xlsx
 
 pytestmark = pytest.mark.integration
@@ -40,15 +40,15 @@ def with_peak(work: Callable[[], Any]) -> tuple[Any, int]:
 @pytest.mark.slow
 def test_a_dump_of_a_few_bytes(tmp_path):
     path = tmp_path / "wiki.xml.bz2"
-    page = PAGE.format("a", "A sentence of the article.").encode()
-    path.write_bytes(bz2.compress(b"<mediawiki>" + page + bytes(100 * MEGABYTE)))
+    xml = page("a", "A sentence of the article.").strip().encode()
+    path.write_bytes(bz2.compress(b"<mediawiki>" + xml + bytes(100 * MEGABYTE)))
     assert path.stat().st_size < 1000
 
     def read():
-        return [xml for unit in split_dump(str(path)) for xml in pages_of(unit, Counts())]
+        return [each for unit in split_dump(str(path)) for each in pages_of(unit, Counts())]
 
     pages, peak = with_peak(read)
-    assert pages == [page]
+    assert pages == [xml]
     assert peak < 40 * MEGABYTE
 
 
@@ -85,10 +85,8 @@ def test_a_sheet_of_one_far_cell(tmp_path):
 @pytest.mark.parametrize("markup", ["\n{|\n", "<ref>", "<div>", "{{a|", "[http://a ", "-{"])
 def test_markup_that_is_never_closed(tmp_path, markup):
     path = tmp_path / "wiki.xml"
-    text = markup.replace("<", "&lt;") * 20_000
     article = "A sentence of the article, which is long enough to be kept."
-    pages = [PAGE.format("hostile", text), PAGE.format("good", article)]
-    path.write_text(f"<mediawiki>{''.join(pages)}</mediawiki>")
+    path.write_bytes(dump([page("hostile", markup * 20_000), page("good", article)]))
     counts, begin = Counts(), time.monotonic()
     (unit,) = split_dump(str(path))
     assert [document.paragraphs for document in documents(unit, ReaderOptions(), counts)] == [

@@ -8,12 +8,11 @@ import pytest
 import tokenizers
 
 from albert_tf.errors import InputError
-from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.tokenizers import Tokenizer, extension
 from tests.interop.test_convert import run, values_at
 from tests.support import references
-from tests.support.models import CONFIGS, features, letters, random_model
+from tests.support.models import CONFIGS, features, keras_file, letters, random_model
 from tests.support.vocabularies import trained_sentencepiece
 
 WORDS, POSITIONS, BIAS = (
@@ -37,9 +36,7 @@ def write_model(folder, vocabulary: str):
         shutil.copy(references.OWN_VOCABULARY, folder / vocabulary)
     size = Tokenizer.load(str(folder / vocabulary)).vocab_size
     model = random_model("pretraining", dataclasses.replace(CONFIGS["shared"], vocab_size=size))
-    (folder / "albert_config.json").write_text(model.config.to_json())
-    write_keras_weights(str(folder / "model.weights.h5"), model)
-    return folder / "model.weights.h5"
+    return keras_file(folder, model)
 
 
 def written_list(folder, pieces) -> str:

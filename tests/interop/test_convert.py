@@ -13,22 +13,14 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.loading import open_weights
 from tests.conftest import GOLDEN, slow
-from tests.support.models import CONFIGS, features, random_model
+from tests.support.models import CONFIGS, features, keras_file, random_model, values_of
 
 
 def run(source, target, to="huggingface", **flags):
     convert(ConvertOptions(input=str(source), output=str(target), to_format=to, **flags))
     return target
-
-
-def keras_file(folder, model):
-    folder.mkdir()
-    (folder / "albert_config.json").write_text(model.config.to_json())
-    write_keras_weights(str(folder / "model.weights.h5"), model)
-    return folder / "model.weights.h5"
 
 
 def values_at(path):
@@ -78,7 +70,7 @@ def test_the_head_for_no_answer_comes_back(tmp_path):
     } < names
     assert "answer_class/dense_1/bias" not in names
     back = run(there, tmp_path / "back", "albert_tf")
-    assert_same(values_at(back), {weight.path: weight.numpy() for weight in model.weights})
+    assert_same(values_at(back), values_of(model))
     with pytest.raises(InputError, match=r"`to_format`=huggingface: has no model with the head"):
         run(there, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
@@ -194,7 +186,7 @@ def google_folder(folder, values, config):
 
 def test_what_should_have_matched_is_an_error(tmp_path, capsys):
     model = random_model("pretraining", CONFIGS["shared"])
-    values = {weight.path: weight.numpy() for weight in model.weights}
+    values = values_of(model)
     lost = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm/beta"
     source = google_folder(tmp_path / "lost", without(values, lost), model.config)
     with pytest.raises(InputError, match=rf"`input`=.*1 missing \({lost}\).*`allow_partial`"):

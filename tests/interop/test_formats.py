@@ -21,9 +21,9 @@ from albert_tf.modeling.question_answering import (
     AlbertForConditionalQuestionAnswering,
     AlbertForQuestionAnswering,
 )
-from tests.interop.test_convert import keras_file, run
+from tests.interop.test_convert import run
 from tests.support.layouts import split_weights
-from tests.support.models import CONFIGS, random_model
+from tests.support.models import CONFIGS, keras_file, random_model, values_of
 
 CONFIG = CONFIGS["shared"]
 LAYER = "bert/encoder/transformer/group_0/inner_group_0"
@@ -41,7 +41,7 @@ def pretrained(tmp_path_factory):
     paths = {"keras": keras_file(folder / "keras", model)}
     for to in ("albert_tf", "google", "huggingface"):
         paths[to] = run(paths["keras"], folder / to, to)
-    return paths, {weight.path: weight.numpy() for weight in model.weights}
+    return paths, values_of(model)
 
 
 @pytest.mark.integration
@@ -61,7 +61,7 @@ def pretrained(tmp_path_factory):
 def test_every_model_starts_from_every_format(pretrained, create, format):
     paths, values = pretrained
     model = create(CONFIG)
-    before = {weight.path: weight.numpy().copy() for weight in model.weights}
+    before = {path: value.copy() for path, value in values_of(model).items()}
     matched = load_weights(model, str(paths[format]))
     for weight in model.weights:
         expected = values.get(weight.path, before[weight.path])
@@ -143,7 +143,7 @@ def test_every_group_starts_from_the_first(pretrained, format):
 
 def test_inner_groups_of_the_first_group_stay_apart(tmp_path):
     model = random_model("encoder", changed(inner_group_num=2))
-    values = {weight.path: weight.numpy() for weight in model.weights}
+    values = values_of(model)
     deeper = AlbertEncoder(changed(num_hidden_groups=2, inner_group_num=2))
     load_weights(deeper, str(keras_file(tmp_path / "m", model)), init_from_group0=True)
     for weight in deeper.weights:

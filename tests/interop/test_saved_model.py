@@ -13,8 +13,7 @@ from albert_tf.interop.saved_model import read_object_checkpoint, read_saved_mod
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.support import tiny
-from tests.support.layouts import CONFIG_KEYS
-from tests.support.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
+from tests.support.layouts import CONFIG_KEYS, HEAD, ModelGardenAlbert, Variables, shapes
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,7 @@ import pathlib
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -79,8 +79,9 @@ def write_weights(folder: pathlib.Path) -> str:
     return path
 
 
-def _write_lines(path: pathlib.Path, rows: Iterable[dict]) -> str:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+def _write_lines(path: pathlib.Path, names: Sequence[str], rows: Iterable[Sequence]) -> str:
+    lines = (json.dumps(dict(zip(names, row, strict=True))) for row in rows)
+    path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
 
 
@@ -93,14 +94,13 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
     texts, labels = zip(*rows, strict=True)
     examples, options, inputs = texts, {}, {"text": texts}
     if not pairs:  # some labels are not certain
-        labels = [{a: 0.7, b: 0.3} if n % 3 else a for n, (a, b) in enumerate(_and_other(labels))]
-    if pairs:
+        other = dict(zip(finetuning.WORDS, reversed(finetuning.WORDS), strict=True))
+        labels = [{a: 0.7, other[a]: 0.3} if n % 3 else a for n, a in enumerate(labels)]
+    else:
         inputs["text_pair"] = texts[1:] + texts[:1]
         examples, options = [*zip(*inputs.values(), strict=True)], {"text_pair_column": "text_pair"}
-    names = (*inputs, "label")
     rows = zip(*inputs.values(), labels, strict=True)
-    lines = (dict(zip(names, row, strict=True)) for row in rows)
-    file = _write_lines(folder / "texts.jsonl", lines)
+    file = _write_lines(folder / "texts.jsonl", (*inputs, "label"), rows)
 
     def written(out: pathlib.Path) -> list[dict]:
         names = json.loads((out / "labels.json").read_text())
@@ -115,12 +115,6 @@ def _classification(folder: pathlib.Path, pairs: bool) -> Case:
     settings = {"long_texts": "head_tail" if pairs else "windows"}
     columns = examples, labels
     return Case(classification.KIND, settings, files | fit, columns, inputs, written, fit=fit)
-
-
-def _and_other(labels: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each label with the other one."""
-    names = list(finetuning.WORDS)
-    return ((label, names[1 - names.index(label)]) for label in labels)
 
 
 def _question_answering(folder: pathlib.Path, version_2: bool) -> Case:
@@ -163,7 +157,7 @@ def _multiple_choice(folder: pathlib.Path) -> Case:
         context = " ".join(draw.choices(WORDS, k=draw.randint(1, 20)))
         rows.append((question, context, choices, draw.randrange(len(choices))))
     names = ("question", "context", "choices", "answer")
-    file = _write_lines(folder / "a.jsonl", (dict(zip(names, row, strict=True)) for row in rows))
+    file = _write_lines(folder / "a.jsonl", names, rows)
     questions, contexts, choices, answers = zip(*rows, strict=True)
 
     def written(out: pathlib.Path) -> list[dict]:
@@ -181,21 +175,19 @@ def _tagging(folder: pathlib.Path, unit: str) -> Case:
     draw = random.Random(5)
     sentences = [draw.choices([*WORDS, ".", "O'Neil"], k=draw.randint(1, 60)) for _ in range(24)]
     texts = [("\n " if unit == "text" else " ").join(words) for words in sentences]
-    rows, labels, examples = [], [], []
-    for words, text in zip(sentences, texts, strict=True):
-        if unit == "words":
-            labels.append([draw.choice(["O", "B-X", "I-X", "B-Y"]) for _ in words])
-            rows.append({"tokens": words, "tags": labels[-1]})
-            examples.append(words)
-        else:
-            places = [match.span() for match in re.finditer(r"\S+", text)]
-            labels.append([(*place, draw.choice("XY")) for place in places])
-            names = ("start", "end", "label")
-            spans = [dict(zip(names, each, strict=True)) for each in labels[-1]]
-            rows.append({"text": text, "entities": spans})
-            examples.append(text)
-    train = _write_lines(folder / "train.jsonl", rows)
-    raw = _write_lines(folder / "raw.jsonl", ({"text": text} for text in texts))
+    if unit == "words":
+        names, examples = ("tokens", "tags"), sentences
+        labels = [[draw.choice(["O", "B-X", "I-X", "B-Y"]) for _ in words] for words in sentences]
+        written_labels = labels
+    else:
+        names, examples = ("text", "entities"), texts
+        places = [[match.span() for match in re.finditer(r"\S+", text)] for text in texts]
+        labels = [[(*place, draw.choice("XY")) for place in row] for row in places]
+        keys = ("start", "end", "label")
+        written_labels = [[dict(zip(keys, span, strict=True)) for span in row] for row in labels]
+    rows = zip(examples, written_labels, strict=True)
+    train = _write_lines(folder / "train.jsonl", names, rows)
+    raw = _write_lines(folder / "raw.jsonl", ["text"], ([text] for text in texts))
 
     def written(out: pathlib.Path) -> list[dict]:
         return [{"entities": row["entities"]} for row in _json_lines(out / "predictions.jsonl")]
@@ -212,9 +204,7 @@ def _sentences(folder: pathlib.Path) -> Case:
     firsts, seconds = texts[:30] + texts[:4], texts[10:40] + texts[6:10]
     names = ("text", "text_pair", "negative")
     rows = [*zip(firsts, seconds, draw.choices(texts, k=len(firsts)), strict=True)]
-    file = _write_lines(
-        folder / "pairs.jsonl", (dict(zip(names, row, strict=True)) for row in rows)
-    )
+    file = _write_lines(folder / "pairs.jsonl", names, rows)
 
     def written(out: pathlib.Path) -> list[dict]:
         return [
@@ -325,9 +315,7 @@ def check(folder: pathlib.Path, name: str) -> None:
         model = folder / "export"
         trained.export(str(model), preprocess=False)
     rows = zip(*case.inputs.values(), strict=True)
-    file = _write_lines(
-        folder / "rows.jsonl", (dict(zip(case.inputs, row, strict=True)) for row in rows)
-    )
+    file = _write_lines(folder / "rows.jsonl", [*case.inputs], rows)
     results = folder / "results.jsonl"
     columns = {f"{name}_column": name for name in case.inputs}
     run(PredictOptions(model=str(model), input_file=file, output_file=str(results), **columns))

@@ -9,6 +9,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.heads import HEADS, create_model
+from albert_tf.interop.keras_weights import write_keras_weights
 from tests.support import tiny
 
 _SHAPE = {
@@ -50,6 +51,10 @@ def random_model(head: str, config: AlbertConfig, seed: int = 0, labels: int = 3
     return model
 
 
+def values_of(model: keras.Model) -> dict[str, np.ndarray]:
+    return {weight.path: weight.numpy() for weight in model.weights}
+
+
 def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, np.ndarray]:
     """Return random inputs with padding; every position is predicted."""
     random = np.random.default_rng(seed)
@@ -63,14 +68,19 @@ def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, n
     }
 
 
+def keras_file(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    write_keras_weights(str(folder / "model.weights.h5"), model)
+    return folder / "model.weights.h5"
+
+
 def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool = True) -> str:
     """Return a training folder, at step 7, with a tiny model and a vocabulary of letters."""
     from albert_tf.checkpoints import TensorFlowFolder
 
-    folder.mkdir()
-    weights = random_model(head, TRAINED).weights
-    values = {weight.path: weight.numpy() for weight in weights}
-    TensorFlowFolder(str(folder)).write(7, values)
+    folder.mkdir(exist_ok=True)
+    TensorFlowFolder(str(folder)).write(7, values_of(random_model(head, TRAINED)))
     (folder / "albert_config.json").write_text(TRAINED.to_json())
     (folder / "vocab.txt").write_text(letters(tiny.VOCAB))
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))

@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
-from tests.support.models import random_model
+from tests.support.models import random_model, values_of
 from tests.support.vocabularies import trained_sentencepiece
 
 WORDS = (
@@ -82,8 +82,7 @@ def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: st
     folder.mkdir()
     tokenizer = write_vocabulary(folder)
     model = random_model(head, config_for(tokenizer), labels=labels)
-    values = {weight.path: weight.numpy() for weight in model.weights}
-    TensorFlowFolder(str(folder)).write(7, values)
+    TensorFlowFolder(str(folder)).write(7, values_of(model))
     (folder / "albert_config.json").write_text(model.config.to_json())
     for name, text in files.items():
         (folder / name.replace("__", ".")).write_text(text)
