@@ -13,7 +13,6 @@ from albert_tf.tokenizers import Tokenizer, extension
 from tests.interop.test_convert import run, values_at
 from tests.support import references
 from tests.support.models import CONFIGS, features, keras_file, letters, random_model
-from tests.support.vocabularies import trained_sentencepiece
 
 WORDS, POSITIONS, BIAS = (
     "bert/embeddings/word_embeddings",
@@ -191,7 +190,7 @@ def test_a_larger_vocabulary_extends_the_model(tmp_path):
 
 
 def test_other_models_than_unigram_are_refused(tmp_path):
-    model = trained_sentencepiece(["the cat sat on the mat"] * 20, 25, model_type="bpe")
+    model = references.trained_sentencepiece(["the cat sat on the mat"] * 20, 25, model_type="bpe")
     (tmp_path / "bpe.model").write_bytes(model)
     with pytest.raises(InputError, match=r"bpe\.model: only unigram"):
         extension.with_pieces(Tokenizer.load(str(tmp_path)), ["▁zebu"], str(tmp_path / "out"))

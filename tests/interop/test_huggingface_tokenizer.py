@@ -15,7 +15,6 @@ from albert_tf.tokenizers.normalization import Normalization
 from albert_tf.tokenizers.sentencepiece import read_model
 from tests.conftest import random_inputs
 from tests.support import references
-from tests.support.vocabularies import trained_sentencepiece
 
 KEPT = Normalization(keep_accents=True, unicode_form="NFKC")
 KEPT_WORDS = Normalization(keep_accents=True, tokenize_chinese_chars=False, unicode_form="NFC")
@@ -128,7 +127,7 @@ def test_user_defined_pieces_and_commas(tmp_path):
     lines = ["the cat (sat) on 1, 2, 19, 20, or [MASK] mats 19,", "a dog <br> ran 20, hills"]
     path = tmp_path / "small.model"
     path.write_bytes(
-        trained_sentencepiece(
+        references.trained_sentencepiece(
             lines * 50, 70, "[CLS],[SEP]", user_defined_symbols="[MASK],<br>,(", split_digits=False
         )
     )
@@ -142,7 +141,7 @@ def test_user_defined_pieces_and_commas(tmp_path):
 
 
 def test_other_models_than_unigram_are_refused(tmp_path):
-    model = trained_sentencepiece(["the cat sat on the mat"] * 20, 25, model_type="bpe")
+    model = references.trained_sentencepiece(["the cat sat on the mat"] * 20, 25, model_type="bpe")
     (tmp_path / "bpe.model").write_bytes(model)
     with pytest.raises(InputError, match=r"bpe\.model: .*unigram"):
         write_tokenizer(Tokenizer.load(str(tmp_path / "bpe.model")), str(tmp_path / "out"))

@@ -20,38 +20,28 @@ _QQP = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 _QNLI = ("index", "question", "sentence")
 _NLI = ("index", "sentence1", "sentence2")
 
-# File -> the header, if it has one, and the columns of first text, second text and label.
-FORMATS: dict[str, tuple[tuple[str, ...], bool, tuple[int | None, int | None, int | None]]] = {
-    "CoLA/train.tsv": (("", "", "", ""), False, (3, None, 1)),
-    "CoLA/dev.tsv": (("", "", "", ""), False, (3, None, 1)),
-    "CoLA/test.tsv": (("index", "sentence"), True, (1, None, None)),
-    "SST-2/train.tsv": (("sentence", "label"), True, (0, None, 1)),
-    "SST-2/dev.tsv": (("sentence", "label"), True, (0, None, 1)),
-    "SST-2/test.tsv": (("index", "sentence"), True, (1, None, None)),
-    "MRPC/train.tsv": (("Quality", *_MRPC), True, (3, 4, 0)),
-    "MRPC/dev.tsv": (("Quality", *_MRPC), True, (3, 4, 0)),
-    "MRPC/test.tsv": (("index", *_MRPC), True, (3, 4, None)),
-    "STS-B/train.tsv": ((*_STS, "score"), True, (7, 8, 9)),
-    "STS-B/dev.tsv": ((*_STS, "score"), True, (7, 8, 9)),
-    "STS-B/test.tsv": (_STS, True, (7, 8, None)),
-    "QQP/train.tsv": (_QQP, True, (3, 4, 5)),
-    "QQP/dev.tsv": (_QQP, True, (3, 4, 5)),
-    "QQP/test.tsv": (("id", "question1", "question2"), True, (1, 2, None)),
-    "MNLI/train.tsv": ((*_MNLI, "label1", "gold_label"), True, (8, 9, 11)),
-    "MNLI/dev_matched.tsv": (_MNLI_DEV, True, (8, 9, 15)),
-    "MNLI/dev_mismatched.tsv": (_MNLI_DEV, True, (8, 9, 15)),
-    "MNLI/test_matched.tsv": (_MNLI, True, (8, 9, None)),
-    "MNLI/test_mismatched.tsv": (_MNLI, True, (8, 9, None)),
-    "QNLI/train.tsv": ((*_QNLI, "label"), True, (1, 2, 3)),
-    "QNLI/dev.tsv": ((*_QNLI, "label"), True, (1, 2, 3)),
-    "QNLI/test.tsv": (_QNLI, True, (1, 2, None)),
-    "RTE/train.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
-    "RTE/dev.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
-    "RTE/test.tsv": (_NLI, True, (1, 2, None)),
-    "WNLI/train.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
-    "WNLI/dev.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
-    "WNLI/test.tsv": (_NLI, True, (1, 2, None)),
-    "AX/diagnostic.tsv": (_NLI, True, (1, 2, None)),
+# Task and files -> the header, if it has one, and the columns of first text, second text and label.
+_FORMATS: dict[str, tuple[tuple[str, ...], bool, tuple[int | None, int | None, int | None]]] = {
+    "CoLA/train dev": (("", "", "", ""), False, (3, None, 1)),
+    "CoLA/test": (("index", "sentence"), True, (1, None, None)),
+    "SST-2/train dev": (("sentence", "label"), True, (0, None, 1)),
+    "SST-2/test": (("index", "sentence"), True, (1, None, None)),
+    "MRPC/train dev": (("Quality", *_MRPC), True, (3, 4, 0)),
+    "MRPC/test": (("index", *_MRPC), True, (3, 4, None)),
+    "STS-B/train dev": ((*_STS, "score"), True, (7, 8, 9)),
+    "STS-B/test": (_STS, True, (7, 8, None)),
+    "QQP/train dev": (_QQP, True, (3, 4, 5)),
+    "QQP/test": (("id", "question1", "question2"), True, (1, 2, None)),
+    "MNLI/train": ((*_MNLI, "label1", "gold_label"), True, (8, 9, 11)),
+    "MNLI/dev_matched dev_mismatched": (_MNLI_DEV, True, (8, 9, 15)),
+    "MNLI/test_matched test_mismatched": (_MNLI, True, (8, 9, None)),
+    "QNLI/train dev": ((*_QNLI, "label"), True, (1, 2, 3)),
+    "QNLI/test": (_QNLI, True, (1, 2, None)),
+    "RTE/train dev": ((*_NLI, "label"), True, (1, 2, 3)),
+    "RTE/test": (_NLI, True, (1, 2, None)),
+    "WNLI/train dev": ((*_NLI, "label"), True, (1, 2, 3)),
+    "WNLI/test": (_NLI, True, (1, 2, None)),
+    "AX/diagnostic": (_NLI, True, (1, 2, None)),
 }
 
 LABELS = {
@@ -74,8 +64,9 @@ def label(task: str, row: int) -> str:
 
 def write_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
     """Write all files of a task below `folder`; ids of test rows are 100, 101, ..."""
-    for name, (columns, header, (first, second, of_label)) in FORMATS.items():
-        if not name.startswith(f"{task}/"):
+    for name, (columns, header, (first, second, of_label)) in _FORMATS.items():
+        of_task, _, files = name.partition("/")
+        if of_task != task:
             continue
         lines = ["\t".join(columns)] if header else []
         for row in range(rows):
@@ -88,9 +79,10 @@ def write_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
             if of_label is not None:
                 fields[of_label] = label(task, row)
             lines.append("\t".join(fields))
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (folder / task).mkdir(parents=True, exist_ok=True)
+        for file in files.split():
+            path = folder / task / f"{file}.tsv"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 # Task -> folder, columns of its texts, and names of the labels 0, 1, ... in the Hub's data card.

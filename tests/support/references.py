@@ -1,13 +1,17 @@
 """Text that the original's code was run on, and where to find what it computed.
 
 `own_text` is in the repository. The English vocabulary of the published models and what was
-computed with it are other people's text; they lie next to the repository, or nowhere.
+computed with it are other people's text; they lie next to the repository, or nowhere. Where no
+result of the original is needed, a test trains a vocabulary of its own within milliseconds.
 """
 
+import io
 import json
 import pathlib
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import sentencepiece
 
 from tests.conftest import GOLDEN
 
@@ -74,3 +78,20 @@ def records_reference(name: str, shared: Callable[[str], pathlib.Path]) -> Recor
         return RecordsReference(text, records, OWN_VOCABULARY, 64, 10, 1, 115)
     text, records = shared("golden/tfrecord/input.txt"), shared("golden/tfrecord/en_30k.tfrecord")
     return RecordsReference(text, records, shared(ENGLISH_VOCABULARY), 128, 20, 2, 216)
+
+
+def trained_sentencepiece(
+    lines: Iterable[str],
+    vocab_size: int,
+    control_symbols: str | None = "[CLS],[SEP],[MASK]",
+    **settings: Any,
+) -> bytes:
+    """Return a small model, serialized: `<pad>` 0, `<unk>` 1 and, if possible, so many pieces."""
+    model = io.BytesIO()
+    if control_symbols:
+        settings["control_symbols"] = control_symbols
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=vocab_size, pad_id=0,
+        unk_id=1, bos_id=-1, eos_id=-1, hard_vocab_limit=False, minloglevel=3, **settings,
+    )  # fmt: skip
+    return model.getvalue()

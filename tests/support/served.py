@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
 from tests.support.models import random_model, values_of
-from tests.support.vocabularies import trained_sentencepiece
+from tests.support.references import trained_sentencepiece
 
 WORDS = (
     "the cat sat on a mat while 1,000 dogs ate Café crème _ in São Paulo; who knew? 1999, said I"

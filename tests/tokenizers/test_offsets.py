@@ -18,7 +18,6 @@ from albert_tf.tokenizers.normalization import (
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
 from tests.conftest import random_inputs
 from tests.support import references
-from tests.support.vocabularies import trained_sentencepiece
 
 NASTY = st.text(
     st.one_of(
@@ -51,7 +50,7 @@ def tokenizer(request, shared, tmp_path_factory) -> Tokenizer:
     if request.param == "bytes":
         path = folder / "bytes.model"
         lines = ["the cat sat on 19, mats", "a dog ran over 1, 2,"] * 20
-        path.write_bytes(trained_sentencepiece(lines, 300, byte_fallback=True))
+        path.write_bytes(references.trained_sentencepiece(lines, 300, byte_fallback=True))
         return Tokenizer.load(str(path))
     if request.param in ("wordpiece", "composed"):
         path = folder / "vocab.txt"

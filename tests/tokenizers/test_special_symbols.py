@@ -13,13 +13,12 @@ from albert_tf.tokenizers.unknown import UnknownCharacters, describe_unknown, te
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from tests.conftest import random_inputs
 from tests.support import references
-from tests.support.vocabularies import trained_sentencepiece
 
 LINES = ["the cat [MASK] sat (on) the mat, 12, or [CLS] not", "a dog [SEP] ran <pad> hills"] * 20
 
 
 def train(control_symbols: str | None = None, **settings) -> bytes:
-    return trained_sentencepiece(LINES, 60, control_symbols, **settings)
+    return references.trained_sentencepiece(LINES, 60, control_symbols, **settings)
 
 
 @pytest.fixture(scope="module", params=["user-defined", "control", "wordpiece"])

@@ -14,7 +14,6 @@ from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization, preprocess
 from albert_tf.tokenizers.words import starts_word
 from tests.support import references
-from tests.support.vocabularies import trained_sentencepiece
 
 SPECIALS = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 
@@ -153,7 +152,9 @@ def test_unusable_vocabularies_are_named(tmp_path, name, content, message):
 
 def test_a_vocabulary_without_control_symbols_is_refused(tmp_path):
     lines = ["the cat sat on the mat", "a dog ran over the hill"] * 20
-    (tmp_path / "plain.model").write_bytes(trained_sentencepiece(lines, 20, control_symbols=None))
+    (tmp_path / "plain.model").write_bytes(
+        references.trained_sentencepiece(lines, 20, control_symbols=None)
+    )
     with pytest.raises(InputError, match=r"plain\.model: the vocabulary lacks"):
         Tokenizer.load(str(tmp_path / "plain.model"))
 

@@ -13,7 +13,6 @@ from albert_tf.tokenizers import Tokenizer, word_table
 from albert_tf.tokenizers.normalization import Normalization
 from tests.conftest import random_inputs, slow
 from tests.support import references
-from tests.support.vocabularies import trained_sentencepiece
 
 SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
 WORDPIECES = [
@@ -55,7 +54,7 @@ def check(tokenizer: Tokenizer, texts: list[str]) -> None:
 
 def train(**options) -> bytes:
     lines = ["the cat sat on the mat , it sat", "a dog ran and the dog sat on it", "1,2 or 3,4"]
-    return trained_sentencepiece(lines * 20, 320, **options)
+    return references.trained_sentencepiece(lines * 20, 320, **options)
 
 
 @pytest.mark.integration
