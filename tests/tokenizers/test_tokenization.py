@@ -15,6 +15,7 @@ from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalizat
 from albert_tf.tokenizers.words import starts_word
 from tests.support import references
 
+LINES = ["the cat sat on the mat", "a dog ran over the hill"] * 20
 SPECIALS = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 
 
@@ -132,6 +133,7 @@ def test_a_batch_is_what_its_texts_are(tokenizer, texts):
         ("none.model", None, "no such vocabulary file"),
         ("empty.model", b"", "not a SentencePiece model"),
         ("text.model", b"the cat sat on the mat\n" * 50, "not a SentencePiece model"),
+        ("plain.model", references.trained_sentencepiece(LINES, 20, None), "the vocabulary lacks"),
         ("vocab.json", b"{}", "must end in .model"),
         ("none.txt", None, "no such vocabulary file"),
         ("empty.txt", b"", r"lacks \[PAD\], .*, \[MASK\]; .*--model_type=wordpiece"),
@@ -148,15 +150,6 @@ def test_unusable_vocabularies_are_named(tmp_path, name, content, message):
         Tokenizer.load(str(path))
     assert str(error.value).removeprefix("`path`=").startswith(str(path))
     assert "\n" not in str(error.value)
-
-
-def test_a_vocabulary_without_control_symbols_is_refused(tmp_path):
-    lines = ["the cat sat on the mat", "a dog ran over the hill"] * 20
-    (tmp_path / "plain.model").write_bytes(
-        references.trained_sentencepiece(lines, 20, control_symbols=None)
-    )
-    with pytest.raises(InputError, match=r"plain\.model: the vocabulary lacks"):
-        Tokenizer.load(str(tmp_path / "plain.model"))
 
 
 def test_no_combining_mark_is_beyond_where_they_are_looked_for():

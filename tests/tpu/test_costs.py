@@ -85,6 +85,12 @@ def test_a_number_of_trips_in_the_program_goes_first(line, others):
         assert program_costs(text, "v5e", given) == program_costs(PROGRAM, "v5e", trips)
 
 
+def entry(*lines: str) -> str:
+    """Return a program of these instructions."""
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"ENTRY %main (a: f32[8,128]) -> f32[8,128] {{\n{body}}}\n"
+
+
 @pytest.mark.parametrize(
     ("source", "part", "times"),
     [("", "S(1)", 1), ("S(1)", "", 1), ("", "", 2), ("S(1)", "S(1)", 0)],
@@ -93,11 +99,10 @@ def test_a_slice_counts_where_it_is_read_and_written(source, part, times):
     types = (
         f"((f32[64,128]{{1,0:T(8,128){source}}}), f32[8,128]{{1,0:T(8,128){part}}}, s32[]{{:S(2)}})"
     )
-    program = (
-        "ENTRY %main (a: f32[64,128]) -> f32[8,128] {\n"
-        f"  %a = f32[64,128]{{1,0:T(8,128){source}}} parameter(0)\n"
-        f"  %b = {types} slice-start(%a), slice={{[0:8]}}\n"
-        f"  ROOT %c = f32[8,128]{{1,0:T(8,128){part}}} slice-done(%b)\n}}\n"
+    program = entry(
+        f"%a = f32[64,128]{{1,0:T(8,128){source}}} parameter(0)",
+        f"%b = {types} slice-start(%a), slice={{[0:8]}}",
+        f"ROOT %c = f32[8,128]{{1,0:T(8,128){part}}} slice-done(%b)",
     )
     assert program_costs(program, "v6e").memory_bytes == times * 4 * SIZE
 
@@ -111,11 +116,10 @@ def test_parts_of_an_array_count_as_what_is_moved():
         "copy-done(%a)": 0,
     }
     for line, moved in lines.items():
-        program = (
-            "ENTRY %main (a: f32[8,128]) -> f32[8,128] {\n"
-            "  %a = f32[8,128]{1,0:T(8,128)} parameter(0)\n"
-            "  %big = f32[100,8,128]{2,1,0:T(8,128)} parameter(1)\n"
-            f"  ROOT %b = f32[8,128]{{1,0:T(8,128)}} {line}\n}}\n"
+        program = entry(
+            "%a = f32[8,128]{1,0:T(8,128)} parameter(0)",
+            "%big = f32[100,8,128]{2,1,0:T(8,128)} parameter(1)",
+            f"ROOT %b = f32[8,128]{{1,0:T(8,128)}} {line}",
         )
         assert program_costs(program, "v5e").memory_bytes == moved, line
 
@@ -130,11 +134,9 @@ UNKNOWN = "%my_kernel.1 = bf16[2,12,512,64]{3,2,1,0:T(8,128)} "
 
 def test_kernels_count_by_their_schedules():
     def program(*kernels):
-        calls = "".join(
-            f'  {kernel}custom-call(%a), custom_call_target="tpu_custom_call"\n'
-            for kernel in kernels
+        return entry(
+            *(f'{k}custom-call(%a), custom_call_target="tpu_custom_call"' for k in kernels)
         )
-        return f"ENTRY %main (a: f32[8,128]) -> f32[8,128] {{\n{calls}}}\n"
 
     product = 2 * 2 * 12 * 1024 * 1024 * 64
     heads, blocks = 2 * 12, 2 * 2  # a block has 512 queries and 512 keys

@@ -86,12 +86,9 @@ def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
         num_train_steps=3,
         num_warmup_steps=1,
     )
+    sizes = {"max_seq_length": LENGTH, "max_predictions_per_seq": PREDICTIONS}
     manifest = {
-        "settings": {
-            "max_seq_length": LENGTH,
-            "max_predictions_per_seq": PREDICTIONS,
-            "pair_objective": "confident",
-        },
+        "settings": {**sizes, "pair_objective": "confident"},
         "files": {"a.tfrecord": 16},
         "vocab_size": VOCAB,
     }

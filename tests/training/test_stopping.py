@@ -73,16 +73,14 @@ with StopSignals():
 """
 
 
+def started(script: str, *words, **streams) -> subprocess.Popen:
+    command = [sys.executable, "-c", script, *map(str, words)]
+    return subprocess.Popen(command, cwd=ROOT, preexec_fn=heed_ctrl_c, **streams)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_the_second_signal_ends_a_long_call_at_once(number, code):
-    process = subprocess.Popen(
-        [sys.executable, "-c", BUSY],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_ctrl_c,
-    )
+    process = started(BUSY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     process.stderr.readline()
@@ -113,8 +111,7 @@ sys.exit(128 + signals.received)
 
 def test_a_terminal_that_closes_lets_the_work_be_saved(tmp_path):
     terminal, side = pty.openpty()
-    words = [sys.executable, "-c", SAVING, str(tmp_path / "saved")]
-    process = subprocess.Popen(words, cwd=ROOT, stdout=side, stderr=side, preexec_fn=heed_ctrl_c)
+    process = started(SAVING, tmp_path / "saved", stdout=side, stderr=side)
     os.close(side)
     assert os.read(terminal, 5) == b"ready"
     os.close(terminal)

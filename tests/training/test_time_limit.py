@@ -20,6 +20,15 @@ from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import PretrainingOptions
 
 COMPILING = 60.0
+OPTIONS = PretrainingOptions(
+    output_dir="out",
+    num_train_steps=1000,
+    save_checkpoints_steps=20,
+    iterations_per_loop=10,
+    train_batch_size=8,
+    max_seq_length=8,
+    max_train_minutes=25 / 60,
+)
 
 
 class Clock(threading.local):
@@ -98,24 +107,8 @@ def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **ch
         iterate=lambda stream, step: iter(stream),
         devices=types.SimpleNamespace(memory_peak=lambda: None, peak_flops=lambda peak: None),
     )
-    options = PretrainingOptions(
-        output_dir=str(folder),
-        num_train_steps=1000,
-        save_checkpoints_steps=20,
-        iterations_per_loop=10,
-        train_batch_size=8,
-        max_seq_length=8,
-        max_train_minutes=25 / 60,
-    )
-    loop.train(
-        engine,
-        training_step,
-        [],
-        checkpoints,
-        dataclasses.replace(options, **changes),
-        1.0,
-        evaluation,
-    )
+    options = dataclasses.replace(OPTIONS, output_dir=str(folder), **changes)
+    loop.train(engine, training_step, [], checkpoints, options, 1.0, evaluation)
     return training_step.calls, checkpoints.saved
 
 
@@ -159,7 +152,7 @@ def test_a_limit_that_is_added_later_counts_what_was_trained_before(clock, tmp_p
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(text))
     # 10, 5 and 2.5 seconds, besides those in which two processes compiled.
-    assert run(clock, tmp_path, step=35, train_batch_size=8) == ([1, 1, 3, 4], [40, 44])
+    assert run(clock, tmp_path, step=35) == ([1, 1, 3, 4], [40, 44])
 
 
 def test_evaluations_do_not_count(clock, tmp_path):
