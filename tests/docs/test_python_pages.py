@@ -17,7 +17,7 @@ import pytest
 import albert_tf
 from albert_tf.training.pretraining_tasks import PRETRAINING_TASKS
 from tests.conftest import ROOT
-from tests.support import published as published_weights
+from tests.support import models
 from tests.support.kinds_of_tasks import write_weights
 
 
@@ -28,16 +28,16 @@ def blocks(page: str) -> list[str]:
 @pytest.fixture(scope="module")
 def published(tmp_path_factory) -> str:
     folder = str(tmp_path_factory.mktemp("hub") / "published")
-    published_weights.write_published(folder)
+    models.write_published(folder)
     return folder
 
 
 @pytest.mark.integration
 def test_the_snippet_of_the_readme_runs_as_it_stands(published):
     snippet = blocks("README.md")[0]
-    assert published_weights.NAME in snippet
+    assert models.PUBLISHED in snippet
     names: dict = {}
-    exec(snippet.replace(published_weights.NAME, published), names)
+    exec(snippet.replace(models.PUBLISHED, published), names)
     assert list(names["classifier"].labels) == sorted({*names["labels"]})
 
 
@@ -51,7 +51,7 @@ def test_every_public_name_has_an_example_that_runs(published, capsys, caplog):
         for name in albert_tf.__all__:
             text = inspect.getdoc(getattr(albert_tf, name)) or ""
             _, _, example = text.partition("\nExample:\n")
-            text = text.replace(published_weights.NAME, published)
+            text = text.replace(models.PUBLISHED, published)
             test = parser.get_doctest(text, dict(known), name, None, 0)
             if not example or not test.examples:
                 without.append(name)

@@ -50,7 +50,7 @@ def test_stored_outputs_are_complete_and_of_no_machine(path):
 def test_the_notebooks_run(tmp_path, monkeypatch):
     """One after the other in one process, which loads TensorFlow once and forgets all names."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    from tests.support.published import write_published
+    from tests.support.models import write_published
 
     write_published(f"{tmp_path}/published")
     monkeypatch.setenv("ALBERT_WEIGHTS", f"{tmp_path}/published")

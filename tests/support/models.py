@@ -8,8 +8,14 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.interop.adjacent_files import AdjacentFiles
+from albert_tf.interop.convert import write_model
+from albert_tf.interop.converted_model import ConvertedModel
 from albert_tf.interop.heads import HEADS, create_model
 from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.weights import Weights
+from tests.conftest import GOLDEN
 from tests.support import tiny
 
 _SHAPE = {
@@ -36,6 +42,9 @@ CONFIGS = {
     "shared attention": AlbertConfig(**_OWN, parameter_sharing="attention", inner_group_num=2),
     "shared feed-forward": AlbertConfig(**_OWN, parameter_sharing="ffn"),
 }
+
+# Published weights that examples and notebooks load by name.
+PUBLISHED = "albert/albert-base-v2"
 
 # What `write_trained` writes; every further layer costs time in each of an export's functions.
 TRAINED = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
@@ -93,3 +102,15 @@ def letters(size: int) -> str:
     pieces += [f"##{letter}" for letter in pieces[5:31]]
     pieces += [f"[unused{number}]" for number in range(size)]
     return "\n".join(pieces[:size]) + "\n"
+
+
+def write_published(folder: str) -> None:
+    """Write a Hugging Face folder with a shallow model of base's width, in place of PUBLISHED."""
+    tokenizer = Tokenizer.load(str(GOLDEN / "own_text" / "vocabulary.model"))
+    config = AlbertConfig.preset(
+        "base", vocab_size=tokenizer.vocab_size, num_hidden_layers=1, intermediate_size=64
+    )
+    values = values_of(create_model("pretraining", config, {}))
+    source = Weights("albert_tf", folder, {}, config)
+    converted = ConvertedModel("pretraining", config, values, tokenizer, AdjacentFiles(), source)
+    write_model(folder, converted, "huggingface")
