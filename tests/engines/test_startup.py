@@ -1,15 +1,14 @@
 """What commands load before the first step, and what JAX compiles only once."""
 
+import concurrent.futures
 import importlib.util
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
 from albert_tf.engines import startup
-from tests.conftest import JAX_ENVIRONMENT, ROOT
+from tests.conftest import JAX_ENVIRONMENT, run_python
 
 # Loads what commands load, then prints which packages are there that have no use. Whatever all
 # engines share, and the log of training, needs none of another engine.
@@ -85,8 +84,8 @@ def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
         "albert_tf.tasks.multiple_choice.task",
         "albert_tf.tasks.tagging.task",
     )
-    done = _run(LOADED, {}, engine, str(tmp_path), *modules)
-    assert (done.stdout.split(), done.stderr) == ([], "")
+    done = run_python("-c", LOADED, engine, tmp_path, *modules, **JAX_ENVIRONMENT)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
     import tensorflow as tf  # in this process only, as the reader that TensorBoard has
     from google.protobuf import json_format
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
@@ -112,37 +111,11 @@ def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     }
 
 
-def _run(code: str, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
-    process = _start(code, environment, *arguments)
-    return subprocess.CompletedProcess(code, *_end(process))
-
-
-def _start(code: str, environment: dict[str, str], *arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **JAX_ENVIRONMENT, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _end(process: subprocess.Popen) -> tuple[int, str, str]:
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return process.returncode, output, errors
-
-
-def _compile(folder: pathlib.Path, **environment: str) -> tuple[str, int, int]:
+def _compile(folder: pathlib.Path) -> tuple[str, int, int]:
     """Return the result of a process, and the programs that it found and compiled."""
-    done = _run(COMPILING, {"ALBERT_TF_CACHE": str(folder), **environment})
-    return _counted(done.stdout, done.stderr)
-
-
-def _counted(output: str, errors: str) -> tuple[str, int, int]:
-    assert errors == ""
-    result, hits, misses = output.split()
+    done = run_python("-c", COMPILING, **JAX_ENVIRONMENT, ALBERT_TF_CACHE=str(folder))
+    assert (done.returncode, done.stderr) == (0, "")
+    result, hits, misses = done.stdout.split()
     return result, int(hits), int(misses)
 
 
@@ -154,8 +127,8 @@ def _programs(folder: pathlib.Path) -> list[pathlib.Path]:
 @pytest.mark.integration
 def test_later_processes_compile_nothing(tmp_path):
     # The first two share an empty folder.
-    processes = [_start(COMPILING, {"ALBERT_TF_CACHE": str(tmp_path)}) for _ in range(2)]
-    ((result, *_),) = {_counted(*_end(process)[1:])[:1] for process in processes}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        ((result,),) = {each[:1] for each in pool.map(_compile, [tmp_path] * 2)}
     first, second, *_ = programs = _programs(tmp_path)
     assert _compile(tmp_path) == (result, len(programs), 0)
 

@@ -33,10 +33,27 @@ def named(names, features=PLAIN):
     return dict(zip(names, features.values(), strict=True))
 
 
-@pytest.mark.parametrize("names", OTHER_NAMES, ids=["transformers", "model_garden"])
-def test_features_have_other_names(encoder, names):
+# The same features as others write them; the last is a whole batch of training.
+SAME = {
+    **dict(zip(("transformers", "model_garden"), map(named, OTHER_NAMES), strict=True)),
+    **{
+        convert.__name__: {name: convert(values) for name, values in PLAIN.items()}
+        for convert in (np.ndarray.tolist, np.uint8, np.uint64, np.int16, np.int64)
+    },
+    "boolean mask": {**PLAIN, "input_mask": PLAIN["input_mask"] > 0},
+    "batch": {**batch(3), "label_ids": np.zeros(3, "int32"), "example_number": np.arange(3)},
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_features_are_written_in_many_ways(encoder, name):
     expected = as_numpy(encoder(PLAIN)["pooled_output"])
-    np.testing.assert_array_equal(encoder(named(names))["pooled_output"], expected)
+    np.testing.assert_array_equal(encoder(SAME[name])["pooled_output"], expected)
+
+
+@pytest.mark.parametrize("names", OTHER_NAMES, ids=["transformers", "model_garden"])
+def test_features_have_other_names_without_state_too(encoder, names):
+    expected = as_numpy(encoder(PLAIN)["pooled_output"])
     variables = (encoder.trainable_variables, encoder.non_trainable_variables)
     outputs, _ = encoder.stateless_call(
         *([v.value for v in part] for part in variables), named(names)
@@ -60,25 +77,6 @@ def test_so_have_those_of_heads():
         expected = as_numpy(model(features)["logits"])
         actual = model(named(names, features))["logits"]
         np.testing.assert_array_equal(actual, expected)
-
-
-@pytest.mark.parametrize("convert", [np.ndarray.tolist, np.uint8, np.uint64, np.int16, np.int64])
-def test_any_integers_are_accepted(encoder, convert):
-    features = {name: convert(values) for name, values in PLAIN.items()}
-    expected = as_numpy(encoder(PLAIN)["pooled_output"])
-    np.testing.assert_array_equal(encoder(features)["pooled_output"], expected)
-
-
-def test_the_mask_may_be_boolean(encoder):
-    expected = as_numpy(encoder(PLAIN)["pooled_output"])
-    features = {**PLAIN, "input_mask": PLAIN["input_mask"] > 0}
-    np.testing.assert_array_equal(encoder(features)["pooled_output"], expected)
-
-
-def test_whole_batches_are_accepted(encoder):
-    extra = {"label_ids": np.zeros(3, "int32"), "example_number": np.arange(3)}
-    expected = as_numpy(encoder(PLAIN)["pooled_output"])
-    np.testing.assert_array_equal(encoder({**batch(3), **extra})["pooled_output"], expected)
 
 
 IDS = PLAIN["input_ids"]

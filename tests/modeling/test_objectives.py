@@ -139,20 +139,14 @@ def case(request):
     return objective, {"input_ids": ids, **labels}, logits, per_example
 
 
-def test_the_loss_is_the_formula_s_mean(case):
-    objective, batch, logits, per_example = case
-    expected = per_example(logits.astype("float64"), batch).mean()
-    actual = ops.convert_to_numpy(loss_of(objective, ops.convert_to_tensor(logits), batch))
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
-
-
-def test_the_loss_of_weighted_examples_is_their_weighted_mean(case):
+def test_the_loss_is_the_mean_of_the_formula_weighted_or_not(case):
     objective, batch, logits, per_example = case
     weights, real = DRAW.uniform(0.1, 3, EXAMPLES).astype("float32"), np.arange(EXAMPLES) < 5
-    expected = np.average(per_example(logits.astype("float64"), batch), weights=weights * real)
-    batch = {**batch, "example_weights": weights, "is_real_example": real.astype("int32")}
-    actual = ops.convert_to_numpy(loss_of(objective, ops.convert_to_tensor(logits), batch))
-    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+    losses = per_example(logits.astype("float64"), batch)
+    weighted = {**batch, "example_weights": weights, "is_real_example": real.astype("int32")}
+    for each, factors in ((batch, None), (weighted, weights * real)):
+        actual = ops.convert_to_numpy(loss_of(objective, ops.convert_to_tensor(logits), each))
+        np.testing.assert_allclose(actual, np.average(losses, weights=factors), rtol=1e-5)
 
 
 def test_the_gradient_is_that_of_differences(case):

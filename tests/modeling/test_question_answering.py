@@ -86,44 +86,35 @@ def oracles(model, features, p_mask):
     return [HeadOracle(oracle, *each) for each in zip(sequences, p_mask, strict=True)]
 
 
-def test_predictions_are_those_of_the_formulas():
+# More starts and ends than positions, and fewer.
+@pytest.mark.parametrize(("starts", "ends"), [(20, 15), (3, 2)])
+def test_predictions_are_those_of_the_formulas(starts, ends):
     features, p_mask, _ = read_features()
-    model = AlbertForConditionalQuestionAnswering(CONFIG, start_n_top=3, end_n_top=2)
+    model = AlbertForConditionalQuestionAnswering(CONFIG, start_n_top=starts, end_n_top=ends)
     rows = oracles(model, features, p_mask)
     outputs = forward(model, features)
     for row, oracle in enumerate(rows):
         close = {"rtol": 1e-5, "atol": 1e-5}
         np.testing.assert_allclose(outputs["cls_logits"][row], oracle.cls(), **close)
         log_probs = oracle.starts()
-        count = min(3, int((p_mask[row] == 0).sum()))  # beyond it, all are equally impossible
+        possible = int((p_mask[row] == 0).sum())  # beyond it, all are equally impossible
+        count, each = min(starts, possible), min(ends, possible)
         best = np.argsort(-log_probs)[:count]
         np.testing.assert_array_equal(outputs["start_top_index"][row][:count], best)
         np.testing.assert_allclose(
             outputs["start_top_log_probs"][row][:count], log_probs[best], **close
         )
+        assert (outputs["start_top_log_probs"][row][possible:] < -1e29).all()
         for number, start in enumerate(best):
             log_probs = oracle.ends(start)
-            ends = slice(2 * number, 2 * number + min(2, count))
-            expected = np.argsort(-log_probs)[: min(2, count)]
-            np.testing.assert_array_equal(outputs["end_top_index"][row][ends], expected)
+            places = slice(ends * number, ends * number + each)
+            expected = np.argsort(-log_probs)[:each]
+            np.testing.assert_array_equal(outputs["end_top_index"][row][places], expected)
             np.testing.assert_allclose(
-                outputs["end_top_log_probs"][row][ends], log_probs[expected], **close
+                outputs["end_top_log_probs"][row][places], log_probs[expected], **close
             )
     assert outputs["end_top_index"].dtype == np.int32
-    assert outputs["end_top_index"].shape == (3, 6)
-
-
-def test_more_starts_and_ends_than_positions():
-    features, p_mask, _ = read_features()
-    model = AlbertForConditionalQuestionAnswering(CONFIG, start_n_top=20, end_n_top=15)
-    rows = oracles(model, features, p_mask)
-    outputs = forward(model, features)
-    assert outputs["end_top_index"].shape == (3, 300)
-    for row, oracle in enumerate(rows):
-        count = int((p_mask[row] == 0).sum())
-        best = np.argsort(-oracle.starts())[:count]
-        np.testing.assert_array_equal(outputs["start_top_index"][row][:count], best)
-        assert (outputs["start_top_log_probs"][row][count:] < -1e29).all()
+    assert outputs["end_top_index"].shape == (3, starts * ends)
 
 
 def objective_of(model, objective, features, labels):

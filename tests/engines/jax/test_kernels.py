@@ -1,12 +1,11 @@
-"""What the JAX engine's kernels compute, and where that of the feed-forward network applies."""
+"""What the JAX engine's kernels compute, interpreted, and where they apply."""
 
-import importlib.util
 import json
+import logging
 import os
 
+import numpy as np
 import pytest
-
-from tests.conftest import KERAS_ON_JAX, run_python
 
 # Before JAX loads: where the TPU compiler is installed, JAX would look for a TPU.
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -16,9 +15,243 @@ try:
 except ImportError:
     pytest.skip("JAX is not installed (the extra `jax`)", allow_module_level=True)
 
-from albert_tf.engines.jax import tpu_feed_forward
+from albert_tf.engines.jax import attention, tpu_feed_forward
 from albert_tf.engines.jax.kernels import create_kernels
-from albert_tf.modeling.kernels import PLAIN_KERNELS
+from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, dot_product_attention
+from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
+from tests.conftest import KERAS_ON_JAX, run_python, slow
+
+BATCH, HEADS = 2, 2
+
+
+def plain(query, key, value, attention_mask, kept=1.0):
+    """Return the formula of `albert_tf.modeling.attention`, whose backend here is TensorFlow.
+
+    Args:
+        kept: factors of the attention weights, `[batch, heads, seq, seq]`.
+    """
+    scores = jnp.einsum("bhqk,bhsk->bhqs", query, key).astype(jnp.float32)
+    scores = scores * query.shape[-1] ** -0.5
+    scores += (1.0 - attention_mask.astype(jnp.float32))[:, None, None, :] * MASKED_SCORE
+    weights = (jax.nn.softmax(scores) * kept).astype(query.dtype)
+    return jnp.einsum("bhqs,bhsk->bhqk", weights, value)
+
+
+def inputs(length, head_size, dtype="float32", count=3, heads=HEADS):
+    generator = np.random.default_rng(0)
+    shape = (BATCH, heads, length, head_size)
+    return [jnp.asarray(generator.normal(size=shape), dtype) for _ in range(count)]
+
+
+def masks(kind, length):
+    """`[batch, seq]`; the first sequence has no padding except in the last kind."""
+    mask = np.ones((BATCH, length), np.int32)
+    if kind == "at the end":
+        mask[1, length // 3 :] = 0
+    elif kind == "in the middle":
+        mask[1, 5 : length // 2] = 0
+    elif kind == "all but one":
+        mask[1] = 0
+        mask[1, length - 2] = 1
+    return jnp.asarray(mask)
+
+
+def output_and_gradients(function, tensors, mask, upstream):
+    output, pullback = jax.vjp(lambda *each: function(*each, mask), *tensors)
+    return output, *pullback(upstream)
+
+
+def fused(*arguments):
+    return attention.tpu_attention(*arguments, interpret=True)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("padding", "length", "head_size", "heads"),
+    [
+        *((padding, 128, 64, 2) for padding in ("none", "at the end", "all but one")),
+        *slow(("in the middle", 384, 16, 3), ("at the end", 640, 16, 2)),
+    ],
+)
+def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size, heads):
+    *tensors, upstream = inputs(length, head_size, count=4, heads=heads)
+    mask = masks(padding, length)
+    expected = output_and_gradients(plain, tensors, mask, upstream)
+    for ours, theirs in zip(
+        output_and_gradients(fused, tensors, mask, upstream), expected, strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=5e-5)
+
+
+SEED = np.array([7, 2**32 - 5], np.uint32)
+
+
+def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
+    """Return the factors of the attention weights, `[batch, heads, seq, seq]`."""
+    below = attention.thresholds(jnp.asarray(seed), rate, heads)
+    words = jax.lax.bitcast_convert_type(jnp.asarray(seed), jnp.int32)
+
+    def of_head(each):
+        head, threshold = each
+        drawn = attention.random_bytes((words[0], words[1]), head, length)
+        drawn = drawn.T
+        return jnp.where(drawn < threshold.astype(jnp.int32), 0.0, 1 / (1 - rate))
+
+    factors = jax.lax.map(of_head, (jnp.arange(heads, dtype=jnp.int32), below))
+    return factors.reshape(BATCH, -1, length, length)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("length", "head_size", "heads"), [(128, 64, 4), *slow((384, 16, 3))])
+def test_dropout_is_that_of_plain_attention_with_the_same_mask(length, head_size, heads):
+    *tensors, upstream = inputs(length, head_size, count=4, heads=heads)
+    mask, rate = masks("in the middle", length), 0.1
+    dropout = WeightDropout(rate, jnp.asarray(SEED), PLAIN_KERNELS)
+    kept = kept_by_the_kernel(rate, length, heads=BATCH * heads)
+    expected = output_and_gradients(lambda *each: plain(*each, kept=kept), tensors, mask, upstream)
+    ours = output_and_gradients(lambda *each: fused(*each, dropout), tensors, mask, upstream)
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=5e-5)
+
+
+def test_the_mask_of_dropout_is_random():
+    rate, length, heads = 0.1, 128, 512
+    dropped = np.asarray(kept_by_the_kernel(rate, length, heads=heads) == 0)
+    dropped = dropped.reshape(heads, length, length)
+    # The rate of all, of each row and column over the heads, and of each head. The last has the
+    # chance of its threshold, too: 25 or 26 of 256.
+    assert abs(dropped.mean() - rate) < 5 * (0.3 / 256 + 0.3 / length) / heads**0.5
+    for axes in ((0, 1), (0, 2)):
+        assert np.abs(dropped.mean(axes) - rate).max() < 5 * 0.3 / (heads * length) ** 0.5
+    assert np.abs(dropped.mean((1, 2)) - rate).max() < 0.6 / 256 + 5 * 0.3 / length
+    # No head, row, column, or byte of a word follows another, and no seed another seed.
+    other = np.asarray(kept_by_the_kernel(rate, length, SEED + np.uint32(1), heads) == 0)
+    other = other.reshape(dropped.shape)
+    pairs = [(dropped, other), (dropped[1:], dropped[:-1])]
+    pairs += [(dropped[:, step:], dropped[:, :-step]) for step in (1, length // 8)]
+    pairs += [(dropped[:, :, 1:], dropped[:, :, :-1])]
+    for one, another in pairs:
+        both = (one & another).mean()
+        assert abs(both - rate**2) < 5 * 0.1 / one.size**0.5
+    # The same seed always drops the same.
+    again = kept_by_the_kernel(rate, length, heads=heads) == 0
+    np.testing.assert_array_equal(again.reshape(dropped.shape), dropped)
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_in_bfloat16_it_is_as_close_as_plain_attention_is():
+    exact = inputs(256, 64, count=4)
+    mask = masks("in the middle", 256)
+    expected = output_and_gradients(plain, exact[:3], mask, exact[3])
+    *tensors, upstream = inputs(256, 64, "bfloat16", count=4)
+
+    def errors(function):
+        results = output_and_gradients(function, tensors, mask, upstream)
+        return [
+            float(jnp.linalg.norm(ours.astype(jnp.float32) - theirs) / jnp.linalg.norm(theirs))
+            for ours, theirs in zip(results, expected, strict=True)
+        ]
+
+    for of_fused, of_plain in zip(errors(fused), errors(plain), strict=True):
+        assert of_fused < 1.2 * of_plain + 1e-4
+
+
+@pytest.mark.integration
+def test_padding_influences_nothing():
+    *tensors, upstream = inputs(128, 16, count=4)
+    mask = masks("in the middle", 128)
+    is_token = mask[:, None, :, None]
+    # As in training, where no loss depends on the output at padding.
+    upstream *= is_token
+    query, key, value = tensors
+    changed = [query, *(jnp.where(is_token, each, 7.0) for each in (key, value))]
+    before = output_and_gradients(fused, tensors, mask, upstream)
+    after = output_and_gradients(fused, changed, mask, upstream)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for gradient in before[1:]:
+        assert not np.any(gradient * (1 - is_token))
+    without_tokens = output_and_gradients(fused, tensors, jnp.zeros_like(mask), upstream)
+    assert all(np.isfinite(each).all() for each in without_tokens)
+
+
+class Recorder:
+    """Stands in for plain attention, which Keras computes on another backend here."""
+
+    def __init__(self, monkeypatch):
+        self.calls = []
+        monkeypatch.setattr(attention, "dot_product_attention", self)
+
+    def __call__(self, *arguments):
+        self.calls.append(arguments)
+        return "plain"
+
+
+@pytest.mark.parametrize(
+    ("function", "length", "head_size", "dtype"),
+    [
+        *((attention.tpu_attention, *shape, "bfloat16") for shape in ((128, 12), (77, 64))),
+        *((attention.gpu_attention, *shape, "bfloat16") for shape in ((128, 12), (77, 64))),
+        (attention.gpu_attention, 128, 64, "float32"),
+    ],
+)
+def test_other_shapes_are_left_to_plain_attention(monkeypatch, function, length, head_size, dtype):
+    recorder = Recorder(monkeypatch)
+    tensors = inputs(length, head_size, dtype)
+    mask = masks("none", length)
+    assert function(*tensors, mask) == "plain"
+    assert recorder.calls == [(*tensors, mask, None)]
+
+
+@pytest.mark.parametrize(
+    ("function", "length"), [(attention.tpu_attention, 640), (attention.gpu_attention, 128)]
+)
+def test_fewer_queries_and_dropout_are_left_to_plain_attention(
+    monkeypatch, caplog, function, length
+):
+    recorder = Recorder(monkeypatch)
+    attention._log_dropout.cache_clear()
+    query, key, value = inputs(length, 64, "bfloat16")
+    mask = masks("none", length)
+    assert function(query[:, :, :5], key, value, mask) == "plain"
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            assert function(query, key, value, mask, abs) == "plain"
+    assert recorder.calls[1] == (query, key, value, mask, abs)
+    assert (
+        caplog.text.count("attention: plain, since there is no fused attention with dropout") == 1
+    )
+
+
+def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch):
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+    from jax.export import DisabledSafetyCheck, export
+
+    monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)  # as on a GPU machine
+
+    def loss(*arguments):
+        return attention.gpu_attention(*arguments).astype(jnp.float32).sum()
+
+    kernels = ("__cudnn$fmhaScaleBiasSoftmax", "__cudnn$fmhaScaleBiasSoftmaxBackward")
+    program = export(
+        jax.jit(jax.grad(loss, argnums=(0, 1, 2))),
+        platforms=["cuda"],
+        disabled_checks=[DisabledSafetyCheck.custom_call(kernel) for kernel in kernels],
+    )(*inputs(128, 64, "bfloat16"), masks("at the end", 128))
+    for kernel in kernels:
+        assert f'@"{kernel}"' in program.mlir_module() or f"@{kernel}(" in program.mlir_module()
+
+
+def test_attention_by_name_and_platform():
+    def find(name, platform):
+        return create_kernels(name, platform).attention[DEFAULT]
+
+    assert find("auto", "tpu") is find("fused", "tpu") is attention.tpu_attention
+    assert find("auto", "gpu") is find("fused", "gpu") is attention.gpu_attention
+    for name, platform in [("plain", "tpu"), ("plain", "gpu"), ("auto", "cpu"), ("fused", "cpu")]:
+        assert find(name, platform) is dot_product_attention
+
 
 BASE, LARGE, XLARGE = (768, 3072), (1024, 4096), (2048, 8192)
 
@@ -69,9 +302,6 @@ def test_other_shapes_are_left_to_the_compiler(changes):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("jax") is None, reason="JAX is not installed (the extra `jax`)"
-)
 def test_they_compute_what_the_plain_ones_do_and_dropout_is_random():
     # In a process of its own, whose Keras uses JAX and compiles as users do: without optimizations,
     # XLA's tanh is off by 2e-7 near 1, where the gradient of the GELU is 3e-6 from that in float64.
