@@ -1,7 +1,5 @@
 """The models against arrays that the original code and Hugging Face produced."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from keras import ops
@@ -36,45 +34,30 @@ def losses(outputs, batch):
     }
 
 
-class Original(NamedTuple):
-    """A model with the original's weights: what it computes, and what the original computed."""
-
-    model: AlbertForPreTraining
-    inputs: dict[str, np.ndarray]
-    outputs: dict
-    losses: dict
-    gradients: list
-    expected_outputs: dict[str, np.ndarray]
-    expected_gradients: dict[str, np.ndarray]
+def close(actual, expected, name):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
 
 
 @pytest.fixture(scope="module", params=["tiny", "groups2", "nomap"])
-def original(request) -> Original:
+def original(request):
+    """Return a model with the original's weights, its arrays, our values and gradients."""
     folder = GOLDEN / f"google_tf1_{request.param}"
     model = AlbertForPreTraining(AlbertConfig.from_json_file(str(folder / "albert_config.json")))
     variables = dict(np.load(folder / "variables.npz"))
     for weight in model.weights:
         weight.assign(variables.pop(weight.path))
     assert not variables, "the original has variables that the model lacks"
-    load = {
+    golden = {
         name: dict(np.load(folder / f"{name}.npz")) for name in ("inputs", "outputs", "gradients")
     }
     # All at once, as compiling it takes long on JAX.
-    values, gradients = gradient_function(model, losses)(load["inputs"])
-    values = as_numpy(values)
-    return Original(
-        model,
-        load["inputs"],
-        values["outputs"],
-        values["losses"],
-        as_numpy(gradients),
-        load["outputs"],
-        load["gradients"],
-    )
+    values, gradients = gradient_function(model, losses)(golden["inputs"])
+    return model, golden, as_numpy(values), as_numpy(gradients)
 
 
 def test_outputs_equal_the_originals(original):
-    outputs, expected = original.outputs, original.expected_outputs
+    _, golden, values, _ = original
+    outputs, expected = values["outputs"], golden["outputs"]
     actual = {
         f"encoder_layer_{number:02d}": layer
         for number, layer in enumerate(outputs["encoder_outputs"])
@@ -86,29 +69,26 @@ def test_outputs_equal_the_originals(original):
     actual["masked_lm_log_probs"] = ops.reshape(log_probs, (-1, log_probs.shape[-1]))
     actual["sentence_order_log_probs"] = ops.log_softmax(outputs["sentence_order_logits"])
     for name, value in as_numpy(actual).items():
-        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5, err_msg=name)
+        close(value, expected[name], name)
 
 
 def test_embeddings_equal_the_originals(original):
-    model, inputs, expected = original.model, original.inputs, original.expected_outputs
-    embeddings = model.encoder.embeddings
-    words = embeddings.word_embeddings.numpy()[inputs["input_ids"]]
+    model, golden, _, _ = original
+    inputs, expected = golden["inputs"], golden["outputs"]
+    words = model.encoder.embeddings.word_embeddings.numpy()[inputs["input_ids"]]
     np.testing.assert_array_equal(words, expected["word_embedding_output"])
     output = forward(model.encoder, inputs, output_embeddings=True)["embedding_output"]
-    np.testing.assert_allclose(output, expected["embedding_output"], rtol=0, atol=1e-5)
+    close(output, expected["embedding_output"], "embedding_output")
 
 
 def test_losses_and_gradients_equal_the_originals(original):
-    model, expected = original.model, original.expected_gradients
-    for name, value in original.losses.items():
-        np.testing.assert_allclose(
-            value, original.expected_outputs[name], rtol=0, atol=1e-5, err_msg=name
-        )
+    model, golden, values, gradients = original
+    for name, value in values["losses"].items():
+        close(value, golden["outputs"][name], name)
+    expected = golden["gradients"]
     assert {weight.path for weight in model.trainable_variables} == set(expected)
-    for weight, gradient in zip(model.trainable_variables, original.gradients, strict=True):
-        np.testing.assert_allclose(
-            gradient, expected[weight.path], rtol=0, atol=1e-5, err_msg=weight.path
-        )
+    for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
+        close(gradient, expected[weight.path], weight.path)
 
 
 # Of Hugging Face.
@@ -160,10 +140,6 @@ def run(model, inputs, names, **options):
     if isinstance(model, AlbertForPreTraining):
         features["masked_lm_positions"] = np.broadcast_to(np.arange(ids.shape[-1]), ids.shape)
     return forward(model, features, **options)
-
-
-def close(actual, expected, name):
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
 
 
 def mean_loss(logits, labels):

@@ -79,7 +79,7 @@ def predictions(engine: TensorFlowEngine, model) -> None:
     step = engine.prediction_step(model, ["logits"], engine.devices)
     stream = MemoryStream(in_memory(examples), LENGTH, 4)
     logits = predict(engine, step, stream)["logits"]
-    # Here without the other worker, all at once.
+    # Here without the others, all at once.
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     assert len(np.unique(logits, axis=0)) == COUNT  # so that another order would show
