@@ -1,21 +1,118 @@
-"""Training on JAX ends where training on TensorFlow ends, and where the original's does."""
+"""Training on JAX ends where training on TensorFlow ends, and where the original's does.
+
+Run as a program with a file of requests, in JSON, it makes these runs on JAX.
+"""
 
 import dataclasses
 import json
+import pathlib
+import sys
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from tests.conftest import GOLDEN
-from tests.engines.jax.training_runs import Request, run
+from tests.conftest import GOLDEN, KERAS_ON_JAX, run_python
 from tests.support.tiny import CONFIG, batch
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 pytest.importorskip("grain", reason="grain is not installed (the extra `jax`)")
 pytestmark = pytest.mark.integration
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A run of some steps, whose results are written to an `.npz` file.
+
+    Initial weights and batches, `[steps, batch, ...]`, are read from such files. The learning rate
+    is constant, or arguments of a warm-up with polynomial decay.
+    """
+
+    output: str
+    config: dict[str, Any]
+    batches: str
+    weights: str | None = None
+    optimizer: str = "lamb"
+    learning_rate: float | dict[str, Any] = 0.01
+    replicas: int = 1
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    shard_optimizer_state: bool = False
+    dtype: str = "float32"
+
+
+def run(folder: pathlib.Path, *requests: Request) -> list[dict[str, np.ndarray]]:
+    """Make the runs in one process, as loading JAX takes long; return what each of them wrote."""
+    path = folder / "requests.json"
+    path.write_text(json.dumps([dataclasses.asdict(request) for request in requests]))
+    completed = run_python("-m", "tests.engines.jax.test_same_results", path, **KERAS_ON_JAX)
+    assert completed.returncode == 0, completed.stderr[-5000:]
+    return [dict(np.load(request.output)) for request in requests]
+
+
+def batches_of(path: str) -> list[dict[str, np.ndarray]]:
+    stacked = dict(np.load(path))
+    steps = len(next(iter(stacked.values())))
+    return [{name: values[step] for name, values in stacked.items()} for step in range(steps)]
+
+
+def train(request: Request, mesh) -> None:
+    """Run the steps and write what they end in."""
+    import jax
+
+    from albert_tf.config import AlbertConfig
+    from albert_tf.engines.jax.devices import JaxDevices
+    from albert_tf.engines.jax.engine import JaxEngine
+    from albert_tf.engines.steps import StepOptions
+    from albert_tf.modeling.heads import AlbertForPreTraining
+    from albert_tf.modeling.losses import PretrainingObjective
+    from albert_tf.optimization import create_optimizer, create_schedule
+    from tests.support.batches import ListStream
+
+    devices = jax.sharding.Mesh(mesh.devices[: request.replicas], mesh.axis_names)
+    engine = JaxEngine(JaxDevices(devices, shard_optimizer_state=request.shard_optimizer_state))
+    engine.set_random_seed(7)
+    model = AlbertForPreTraining(AlbertConfig(**request.config), dtype=request.dtype)
+    if request.weights:
+        initial = np.load(request.weights)
+        for weight in model.weights:
+            weight.assign(initial[weight.path])
+    rate = request.learning_rate
+    if isinstance(rate, dict):
+        rate = create_schedule("polynomial", **rate)
+    optimizer = create_optimizer(request.optimizer, rate)
+    step = engine.training_step(
+        model, optimizer, PretrainingObjective(), engine.devices, StepOptions(**request.options)
+    )
+    step.tree = jax.device_get(step.tree)  # as of a checkpoint
+    where = jax.tree.map(lambda array: array.sharding, step.tree)
+    assert where == step.shardings
+    batches = batches_of(request.batches)
+    results = step(engine.iterate(ListStream(batches)), len(batches))
+    step.check_replicas()
+    state = jax.device_get(step.tree)
+    np.savez(
+        request.output,
+        **{f"params/{path}": value for path, value in state["params"].items()},
+        **{f"optimizer/{path}": value for path, value in state["optimizer"].items()},
+        **{f"history/{name}": values for name, values in results.history.items()},
+        **{f"scalars/{name}": value for name, value in results.scalars.items()},
+        step=state["step"],
+        has_tensorflow="tensorflow" in sys.modules,
+    )
+
+
+def main(path: str) -> None:
+    with open(path, encoding="utf-8") as file:
+        requests = [Request(**fields) for fields in json.load(file)]
+    from albert_tf.engines.device_options import DeviceOptions
+    from albert_tf.engines.jax.devices import create_devices
+
+    most = max(request.replicas for request in requests)
+    mesh = create_devices(DeviceOptions(engine="jax", num_replicas=most)).mesh
+    for request in requests:
+        train(request, mesh)
+
 
 STEPS, BATCH = 8, 16
 # AdamW makes an update of full size of every gradient, however small, that is, of rounding: its
@@ -42,19 +139,9 @@ def train_on_tensorflow(config: AlbertConfig, optimizer: str, batches, folder):
     import tensorflow as tf
 
     from albert_tf.engines.tensorflow.batches import ending_at_once
-    from albert_tf.engines.tensorflow.devices import TensorFlowDevices
-    from albert_tf.engines.tensorflow.step import TrainingStep
-    from albert_tf.modeling.heads import AlbertForPreTraining
-    from albert_tf.modeling.losses import PretrainingObjective
-    from albert_tf.optimization import create_optimizer
+    from tests.engines.tensorflow.test_step import create_step
 
-    keras.utils.set_random_seed(7)
-    step = TrainingStep(
-        AlbertForPreTraining(config),
-        create_optimizer(optimizer, RATES[optimizer]),
-        PretrainingObjective(),
-        TensorFlowDevices(),
-    )
+    step = create_step(config, optimizer, RATES[optimizer])
     np.savez(folder / "initial.npz", **{w.path: w.numpy() for w in step.model.weights})
     dataset = ending_at_once(tf.data.Dataset.from_tensor_slices(batches))
     results = step(iter(dataset), STEPS)
@@ -156,3 +243,7 @@ def test_eight_steps_equal_the_originals(tmp_path):
     for path, values in weights_of(results).items():
         tolerance = 1e-5 * max(np.abs(final[path]).max(), 1e-3)
         np.testing.assert_allclose(values, final[path], rtol=1e-5, atol=tolerance, err_msg=path)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

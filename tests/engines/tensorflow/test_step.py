@@ -281,13 +281,8 @@ def at_the_start(optimizer_name: str, settings: dict, micro_batches: int) -> Tra
     schedule = WarmupPolynomialDecay(
         settings["init_lr"], settings["num_train_steps"], settings["num_warmup_steps"]
     )
-    step = TrainingStep(
-        AlbertForPreTraining(config),
-        create_optimizer(optimizer_name, schedule),
-        PretrainingObjective(),
-        TensorFlowDevices(),
-        StepOptions(micro_batches=micro_batches, clip_norm=settings["clip_norm"]),
-    )
+    options = {"micro_batches": micro_batches, "clip_norm": settings["clip_norm"]}
+    step = create_step(config, optimizer_name, schedule, **options)
     variables = np.load(START / "variables.npz")
     for weight in step.model.weights:
         weight.assign(variables[weight.path])
