@@ -175,19 +175,12 @@ def config_file(tmp_path_factory):
     return str(path)
 
 
-def run_on_jax(*words):
-    environment = {**os.environ, **KERAS_ON_JAX}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.integration
 @pytest.mark.slow
 def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
     peers, config_file, tmp_path
 ):
-    printed = run_on_jax(
+    words = [
         *(peers, "-c"),
         "import sys; sys.modules['tensorflow'] = None; "
         "from benchmarks.accelerator import cli; cli()",
@@ -195,8 +188,11 @@ def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
         *("--max_seq_length=16", "--max_predictions_per_seq=4", "--product_size=64"),
         *("--hugging_face=eager", "--steps=1", "--repeats=2", "--peak_tflops=0.001"),
         f"--results={tmp_path / 'results'}",
-    )
-    assert "| tiny.json, 2 x 16 | albert_tf on JAX | " in printed
+    ]
+    environment = {**os.environ, **KERAS_ON_JAX}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "| tiny.json, 2 x 16 | albert_tf on JAX | " in done.stdout
     written = json.loads((tmp_path / "results" / "accelerator.json").read_text())
     assert written["values"]["note"] == accelerator.STILL_TO_BE_TAKEN
     assert written["values"]["device"] == {"platform": "cpu", "name": "cpu"}
@@ -215,14 +211,13 @@ class OnGpu(Actor):
     """A step takes a second, and ten the first time; a product a microsecond."""
 
     failing: dict[str, str] = {}
-    platforms: dict[str, str] = {}
 
     def run(self, steps):
         if self.name in self.failing:
             raise ProcessFailed(self, self.failing[self.name], 1)
         self.count += 1
         self.device = {
-            "platform": self.platforms.get(self.name, "gpu"),
+            "platform": "gpu",
             "name": "NVIDIA H100 80GB HBM3",
             "peak_memory": 3 * 2**30,
         }
@@ -237,7 +232,6 @@ def fakes(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(comparison, "Implementation", OnGpu)
     monkeypatch.setattr(OnGpu, "failing", {})
-    monkeypatch.setattr(OnGpu, "platforms", {})
     return OnGpu
 
 

@@ -67,20 +67,25 @@ def fused(*arguments):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("padding", "length", "head_size", "heads"),
+    ("padding", "length", "head_size", "heads", "rate"),
     [
-        *((padding, 128, 64, 2) for padding in ("none", "at the end", "all but one")),
-        *slow(("in the middle", 384, 16, 3), ("at the end", 640, 16, 2)),
+        *((padding, 128, 64, 2, 0.0) for padding in ("none", "at the end", "all but one")),
+        *slow(("in the middle", 384, 16, 3, 0.0), ("at the end", 640, 16, 2, 0.0)),
+        ("in the middle", 128, 64, 4, 0.1),
+        *slow(("in the middle", 384, 16, 3, 0.1)),
     ],
 )
-def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size, heads):
+def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size, heads, rate):
+    """With dropout, plain attention has the same mask of dropout."""
     *tensors, upstream = inputs(length, head_size, count=4, heads=heads)
-    mask = masks(padding, length)
-    expected = output_and_gradients(plain, tensors, mask, upstream)
-    for ours, theirs in zip(
-        output_and_gradients(fused, tensors, mask, upstream), expected, strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=5e-5)
+    mask, dropout, kept = masks(padding, length), None, 1.0
+    if rate:
+        dropout = WeightDropout(rate, jnp.asarray(SEED), PLAIN_KERNELS)
+        kept = kept_by_the_kernel(rate, length, heads=BATCH * heads)
+    expected = output_and_gradients(lambda *each: plain(*each, kept), tensors, mask, upstream)
+    ours = output_and_gradients(lambda *each: fused(*each, dropout), tensors, mask, upstream)
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=5e-5)
 
 
 SEED = np.array([7, 2**32 - 5], np.uint32)
@@ -99,19 +104,6 @@ def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
 
     factors = jax.lax.map(of_head, (jnp.arange(heads, dtype=jnp.int32), below))
     return factors.reshape(BATCH, -1, length, length)
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(("length", "head_size", "heads"), [(128, 64, 4), *slow((384, 16, 3))])
-def test_dropout_is_that_of_plain_attention_with_the_same_mask(length, head_size, heads):
-    *tensors, upstream = inputs(length, head_size, count=4, heads=heads)
-    mask, rate = masks("in the middle", length), 0.1
-    dropout = WeightDropout(rate, jnp.asarray(SEED), PLAIN_KERNELS)
-    kept = kept_by_the_kernel(rate, length, heads=BATCH * heads)
-    expected = output_and_gradients(lambda *each: plain(*each, kept=kept), tensors, mask, upstream)
-    ours = output_and_gradients(lambda *each: fused(*each, dropout), tensors, mask, upstream)
-    for one, other in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=5e-5)
 
 
 def test_the_mask_of_dropout_is_random():

@@ -4,7 +4,6 @@ On two parts of the CPU, every evaluation moves one weight of the second part a 
 of both come in the order of the examples.
 """
 
-import dataclasses
 import pathlib
 import tempfile
 
@@ -12,29 +11,22 @@ import keras
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
-from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
-from albert_tf.modeling.losses import PretrainingObjective
-from albert_tf.optimization import create_optimizer
+from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.training.evaluation import PeriodicEvaluation
-from tests.engines.tensorflow import worker_checks
+from tests.engines.tensorflow import replicas, worker_checks
 from tests.support.pretraining import train_on
-from tests.support.tiny import CONFIG, batch
+from tests.support.tiny import batch
 
 STEPS = 6
-ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
 
 def main() -> None:
-    engine = TensorFlowEngine.create(DeviceOptions(strategy="mirrored", num_replicas=2))
+    step = replicas.create_step(2, 1, remat=False, jit_compile=False)
+    engine = TensorFlowEngine(step.devices)
     predictions(engine)
-    with engine.devices.scope():
-        model = AlbertForPreTraining(ONE_LAYER)
-        optimizer = create_optimizer("lamb", 0.01)
-    step = engine.training_step(model, optimizer, PretrainingObjective(), engine.devices)
     initial = keras.tree.map_structure(lambda value: value.numpy(), step.tree)
     for every, noticed in ((2, 4), (4, STEPS), (STEPS + 1, None)):
         step.tree = initial  # on both replicas; traced once
@@ -77,7 +69,7 @@ def saved(folder: str) -> list[int]:
 def predictions(engine: TensorFlowEngine) -> None:
     keras.utils.set_random_seed(1)
     with engine.devices.scope():
-        model = AlbertForSequenceClassification(ONE_LAYER, 3)
+        model = AlbertForSequenceClassification(replicas.ONE_LAYER, 3)
     worker_checks.predictions(engine, model)
     gather = engine.devices.strategy.gather
 
