@@ -13,17 +13,17 @@ from tests.support.models import write_trained
 from tests.support.served import LABELS, require_tensorflow_text, trained_folder
 
 
+def options_of(trained: str | pathlib.Path, path: pathlib.Path, **changes) -> ExportOptions:
+    return ExportOptions(init_checkpoint=str(trained), export_path=str(path), **changes)
+
+
 @pytest.fixture(scope="session")
 def options(shared_folder) -> ExportOptions:
     """Return how `export` is made; `init_checkpoint` says that its vocabulary is cased."""
 
     def made_in(folder: pathlib.Path) -> ExportOptions:
-        return ExportOptions(
-            init_checkpoint=str(folder / "trained"),
-            export_path=str(folder / "export"),
-            do_lower_case=True,
-            max_seq_length=9,
-        )
+        changes = {"do_lower_case": True, "max_seq_length": 9}
+        return options_of(folder / "trained", folder / "export", **changes)
 
     def make() -> None:
         write_trained(folder / "trained")

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.export import build
 from albert_tf.export import check as export_check
 from albert_tf.export.build import export_saved_model
-from albert_tf.export.export_options import CheckOptions, ExportOptions
+from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.context import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.adjacent_files import find_adjacent_files
@@ -25,6 +25,7 @@ from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tokenizers import Tokenizer
+from tests.export.conftest import options_of
 from tests.support import tiny
 from tests.support.models import CONFIGS, TRAINED, features, random_model, write_trained
 from tests.support.served import require_tensorflow_text
@@ -180,11 +181,7 @@ def test_the_same_command_again_finds_its_work_done(export, options, trained, ca
 
 
 def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, monkeypatch):
-    options = ExportOptions(
-        init_checkpoint=trained,
-        export_path=str(tmp_path / "export"),
-        preprocess=False,
-    )
+    options = options_of(trained, tmp_path / "export", preprocess=False)
 
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
@@ -216,11 +213,7 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
 
 def test_heads_that_the_weights_lack_are_left_out(tmp_path):
     folder = write_trained(tmp_path / "encoder_only", head="encoder")
-    options = ExportOptions(
-        init_checkpoint=folder,
-        export_path=str(tmp_path / "export"),
-        preprocess=False,
-    )
+    options = options_of(folder, tmp_path / "export", preprocess=False)
     export_saved_model(options)
     loaded = tf.saved_model.load(str(tmp_path / "export" / "encoder"))
     assert set(loaded.signatures) == {"serving_default", "tokens"}
@@ -304,10 +297,8 @@ def test_ids_and_lengths(export, options):
 
 def test_without_tensorflow_text(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    options = ExportOptions(
-        init_checkpoint=write_trained(tmp_path / "trained", head="encoder"),
-        export_path=str(tmp_path / "export"),
-    )
+    trained = write_trained(tmp_path / "trained", head="encoder")
+    options = options_of(trained, tmp_path / "export")
     with pytest.raises(InputError, match=r"`preprocess`: TensorFlow Text is not installed; pip"):
         export_saved_model(dataclasses.replace(options, preprocess=True))
     assert not os.path.exists(options.export_path)

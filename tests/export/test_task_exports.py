@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.export import check as export_check
 from albert_tf.export import standalone
 from albert_tf.export.build import export_saved_model
-from albert_tf.export.export_options import CheckOptions, ExportOptions
+from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.graph_packing import HUB_NAMES
 from albert_tf.finetuning.trained_settings import read_settings
 from albert_tf.interop.loading import open_preset
@@ -23,13 +23,10 @@ from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import OneLabel
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
+from tests.export.conftest import options_of
 from tests.support.served import LABELS, LONGEST, require_tensorflow_text, texts, trained_folder
 
 pytestmark = pytest.mark.integration
-
-
-def options_of(trained: pathlib.Path, path: pathlib.Path, **changes) -> ExportOptions:
-    return ExportOptions(init_checkpoint=str(trained), export_path=str(path), **changes)
 
 
 def lite_outputs(file: pathlib.Path, **inputs):

@@ -52,15 +52,12 @@ def draw(*shapes):
 
 @pytest.mark.integration
 @DTYPES
-def test_gelu(dtype, tolerance):
-    x = tf.reshape(tf.linspace(-12.0, 12.0, 960), [8, 10, 12])
-    assert_like_plain("gelu", [x, *draw(12)], dtype, tolerance)
-
-
-@DTYPES
-def test_feed_forward(dtype, tolerance):
-    x = tf.reshape(tf.linspace(-4.0, 4.0, 960), [8, 10, 12])
-    assert_like_plain("feed_forward", [x, *draw((12, 9), 9, (9, 7))], dtype, tolerance)
+@pytest.mark.parametrize(
+    ("name", "limit", "shapes"), [("gelu", 12.0, [12]), ("feed_forward", 4.0, [(12, 9), 9, (9, 7)])]
+)
+def test_gelu_and_feed_forward(name, limit, shapes, dtype, tolerance):
+    x = tf.reshape(tf.linspace(-limit, limit, 960), [8, 10, 12])
+    assert_like_plain(name, [x, *draw(*shapes)], dtype, tolerance)
 
 
 @pytest.mark.integration
