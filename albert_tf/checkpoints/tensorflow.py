@@ -10,11 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from albert_tf.checkpoints.folder import NAME, CheckpointFolder, CheckpointList, step_of
-from albert_tf.errors import (
-    InputError,
-    tensorflow_errors_as_os_errors,
-    tensorflow_reason,
-)
+from albert_tf.errors import InputError, tensorflow_errors_as_os_errors, tensorflow_reason
 from albert_tf.files import copy_file, exists, files_in, remove, sync, sync_names, without_magic
 from albert_tf.weights import Tensor
 

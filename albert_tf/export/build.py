@@ -28,15 +28,7 @@ from albert_tf.export.task_export import (
     task_settings,
     write_task,
 )
-from albert_tf.files import (
-    exists,
-    make_folder,
-    replacing,
-    sha256_of,
-    to_json,
-    value_of,
-    write_text,
-)
+from albert_tf.files import exists, make_folder, replacing, sha256_of, to_json, value_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name
 from albert_tf.interop import model_card
 from albert_tf.interop.adjacent_files import described_checkpoint

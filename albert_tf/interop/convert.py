@@ -29,14 +29,7 @@ from albert_tf.interop.keras_weights import SUFFIX, write_keras
 from albert_tf.interop.loading import open_weights
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.weights import (
-    MatchedWeights,
-    Shape,
-    Weights,
-    config_differences,
-    match,
-    shape_text,
-)
+from albert_tf.weights import MatchedWeights, Shape, Weights, config_differences, match, shape_text
 
 logger = logging.getLogger(__name__)
 

@@ -36,11 +36,7 @@ from albert_tf.training.records import (
     checked_file,
     with_trained_lengths,
 )
-from albert_tf.training.restoring import (
-    iter_checkpoints,
-    restore_trained,
-    with_local_weights,
-)
+from albert_tf.training.restoring import iter_checkpoints, restore_trained, with_local_weights
 from albert_tf.training.run import (
     create_training_step,
     prepare,

@@ -22,13 +22,7 @@ from absl import flags
 from albert_tf.finetuning.command import run_kind
 from albert_tf.options import define_flags, flag_name, from_flags
 from albert_tf.original_flags import define_original_flags
-from albert_tf.tasks import (
-    classification,
-    multiple_choice,
-    question_answering,
-    sentences,
-    tagging,
-)
+from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import JAX_ENVIRONMENT, ROOT, once
 

@@ -14,14 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.loading import open_weights
 from albert_tf.training.pretraining import pretrain
 from albert_tf.training.run import prepare
-from tests.end_to_end.conftest import (
-    LENGTH,
-    RECORD_FLAGS,
-    TRAIN_FLAGS,
-    call,
-    results_of,
-    run,
-)
+from tests.end_to_end.conftest import LENGTH, RECORD_FLAGS, TRAIN_FLAGS, call, results_of, run
 from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration

@@ -25,12 +25,7 @@ from albert_tf.finetuning.trained_settings import read_settings, with_trained_se
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import Origin, source_of
 from albert_tf.input.features import pretraining_features
-from albert_tf.input.manifest import (
-    check_manifests,
-    dynamic_masks,
-    find_manifests,
-    pair_objective,
-)
+from albert_tf.input.manifest import check_manifests, dynamic_masks, find_manifests, pair_objective
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
 from albert_tf.input.record_reader import check_files
@@ -43,9 +38,7 @@ from albert_tf.tasks.classification.datasets import read_examples
 from albert_tf.tasks.classification.task import SavedTarget
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import read_questions
-from albert_tf.tasks.question_answering.options import (
-    QuestionAnsweringOptions,
-)
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import read_squad
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer

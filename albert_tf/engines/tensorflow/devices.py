@@ -10,12 +10,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions, started_by_srun
-from albert_tf.engines.devices import (
-    Devices,
-    check_all_devices,
-    check_options,
-    check_tpu_cores,
-)
+from albert_tf.engines.devices import Devices, check_all_devices, check_options, check_tpu_cores
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers

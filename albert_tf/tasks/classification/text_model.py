@@ -14,22 +14,13 @@ from albert_tf.files import ValueText, check_unicode, exists, read_json, text_of
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.interop.loading import Preset
 from albert_tf.tasks.classification import KIND
-from albert_tf.tasks.classification.datasets import (
-    Example,
-    label_probabilities,
-    normalized_label,
-)
+from albert_tf.tasks.classification.datasets import Example, label_probabilities, normalized_label
 from albert_tf.tasks.classification.options import TEXTS, ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
 from albert_tf.text_models.fitting import SEED
-from albert_tf.text_models.inputs import (
-    as_list,
-    as_texts_or_pairs,
-    check_same_length,
-    shown_value,
-)
+from albert_tf.text_models.inputs import as_list, as_texts_or_pairs, check_same_length, shown_value
 from albert_tf.text_models.task_model import TaskModel
 
 

@@ -31,11 +31,7 @@ from albert_tf.tasks.question_answering.metrics import (
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
 from albert_tf.tasks.question_answering.report import answered_section, squad_sections
-from albert_tf.tasks.question_answering.spans import (
-    ANSWER_HEADS,
-    Prediction,
-    write_answers,
-)
+from albert_tf.tasks.question_answering.spans import ANSWER_HEADS, Prediction, write_answers
 from albert_tf.tasks.question_answering.windows import Windows, make_windows
 from albert_tf.tokenizers import Tokenizer
 

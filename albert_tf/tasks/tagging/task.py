@@ -42,11 +42,7 @@ from albert_tf.tasks.tagging.readers import (
     labels_of,
     read_tagged,
 )
-from albert_tf.tasks.tagging.report import (
-    entity_sections,
-    predicted_section,
-    tag_sections,
-)
+from albert_tf.tasks.tagging.report import entity_sections, predicted_section, tag_sections
 from albert_tf.tasks.tagging.tags import (
     ENTITY_TAGS,
     OUTSIDE,

@@ -26,12 +26,7 @@ from albert_tf.tasks.tagging.tags import Entity, kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import TagWindows, predict_tags
 from albert_tf.text_models.fitting import SEED
-from albert_tf.text_models.inputs import (
-    as_list,
-    check_same_length,
-    check_text,
-    shown_value,
-)
+from albert_tf.text_models.inputs import as_list, check_same_length, check_text, shown_value
 from albert_tf.text_models.task_model import TaskModel
 
 

@@ -15,10 +15,7 @@ from albert_tf.finetuning.context import read_sets
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import labels_text
-from albert_tf.tasks.classification.datasets import (
-    ClassificationDataset,
-    Example,
-)
+from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
 from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset

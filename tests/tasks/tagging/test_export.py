@@ -10,12 +10,7 @@ from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.tasks.tagging.export import TaggingExport, WordSplitter
 from albert_tf.tasks.tagging.options import TaggingSettings
-from albert_tf.tasks.tagging.windows import (
-    encoded_form,
-    make_windows,
-    predict_tags,
-    raw_words,
-)
+from albert_tf.tasks.tagging.windows import encoded_form, make_windows, predict_tags, raw_words
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.words import split_words
 from tests.conftest import slow

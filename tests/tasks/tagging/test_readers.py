@@ -9,10 +9,7 @@ from pyarrow import parquet
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.tagging.options import TaggingOptions
-from albert_tf.tasks.tagging.readers import (
-    ReadOptions,
-    read_tagged,
-)
+from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tasks.tagging.tags import Entity
 
 

@@ -16,12 +16,7 @@ from albert_tf.finetuning.task import ExampleSet, data_key
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import TokenClassificationObjective
 from albert_tf.tasks.tagging.options import TaggingOptions
-from albert_tf.tasks.tagging.readers import (
-    TaggedText,
-    as_example,
-    from_words,
-    kind_of_tags,
-)
+from albert_tf.tasks.tagging.readers import TaggedText, as_example, from_words, kind_of_tags
 from albert_tf.tasks.tagging.report import find_errors, marked_text
 from albert_tf.tasks.tagging.tags import Entity, chunks, count_matches, invalid_tags, kind_of
 from albert_tf.tasks.tagging.task import TaggingTask
