@@ -81,7 +81,7 @@ test-random: $(VENV)/.tested
 	RANDOM_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -m 'hypothesis and not manual'
 
 $(VENV)/.engines: pyproject.toml setup.py constraints.txt | $(VENV)/.created
-	$(PIP) --editable '.[cpu,gcs,jax]' hypothesis pytest pytest-xdist
+	$(PIP) --editable '.[cpu,gcs,jax]' hypothesis openpyxl pytest pytest-xdist
 	@touch $@
 
 # What depends on the Python, on another one: how commands start, trace, save, stop and end, and not
