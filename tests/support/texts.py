@@ -3,14 +3,18 @@
 import json
 import os
 import pathlib
+import pickle
 from collections import Counter
 
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
+from data_prep.corpora import CORPUS_FORMATS
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.example_maker import join_documents
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.output_documents import sources_file
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.segments import TokenizedDocuments
@@ -26,6 +30,27 @@ def corpus_options(folder, format: str, pattern: str = "in.txt", **more) -> Extr
     """Return how files in a folder are made a corpus; by default out.txt next to them."""
     more = {"output_file": f"{folder}/out.txt", "num_processes": 1} | more
     return ExtractionOptions(format=format, input_file=(f"{folder}/{pattern}",), **more)
+
+
+def read_corpus(format: str, *patterns, **options) -> tuple[list[Document], Counts]:
+    """Return all documents of a corpus and the sum of their counts, units pickled."""
+    reader_options, found, counts = ReaderOptions(**options), [], Counts()
+    for unit in CORPUS_FORMATS[format].units(list(map(str, patterns)), reader_options):
+        unit, unit_counts = pickle.loads(pickle.dumps(unit)), Counts()
+        found += CORPUS_FORMATS[format].documents(unit, reader_options, unit_counts)
+        counts += unit_counts
+    return found, counts
+
+
+def documents(path: str) -> list[str]:
+    """Return the documents of a corpus file."""
+    return pathlib.Path(path).read_text("utf-8").rstrip("\n").split("\n\n")
+
+
+def sources(path: str) -> list[tuple[str, str]]:
+    """Return the source and the name of each document of a corpus file."""
+    lines = pathlib.Path(sources_file(path)).read_text("utf-8").splitlines()
+    return [tuple(line.split("\t")) for line in lines]
 
 
 def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
@@ -48,6 +73,8 @@ def create(options: PretrainingDataOptions):
 def unmasked(examples: dict[str, np.ndarray]) -> np.ndarray:
     """Return the ids without masks."""
     ids = examples["input_ids"].copy()
+    if "masked_lm_weights" not in examples:
+        return ids
     rows, columns = np.nonzero(examples["masked_lm_weights"])
     positions = examples["masked_lm_positions"][rows, columns]
     ids[rows, positions] = examples["masked_lm_ids"][rows, columns]

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from albert_tf import files
-from tests.conftest import ROOT
-from tests.support.hub import Hub, serving
+from tests.conftest import ROOT, run_python
+from tests.support.hub import serving
 
 pytestmark = pytest.mark.integration
 
@@ -34,33 +34,24 @@ def folder(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def command(pattern: str, output: pathlib.Path) -> list[str]:
-    return [
-        sys.executable, "-m", "data_prep.extract_corpus", "--format=table", "--num_processes=1",
-        f"--input_file={pattern}", f"--output_file={output}",
-    ]  # fmt: skip
-
-
-def environment(hub: Hub) -> dict[str, str]:
-    return os.environ | {"HF_ENDPOINT": hub.endpoint, "PYTHONPATH": str(ROOT)}
-
-
-def run(words: list[str], hub: Hub) -> subprocess.CompletedProcess:
-    return subprocess.run(words, env=environment(hub), cwd=ROOT, capture_output=True, text=True)
+def words_of(pattern: str, output: pathlib.Path) -> list[str]:
+    words = ["-m", "data_prep.extract_corpus", "--format=table", "--num_processes=1"]
+    return [*words, f"--input_file={pattern}", f"--output_file={output}"]
 
 
 def test_a_data_set_by_name(folder, tmp_path):
     expected, output = tmp_path / "local" / "corpus.txt", tmp_path / "hub" / "corpus.txt"
     name = "hf://datasets/org/name/de/*.parquet"
     with serving(folder.parent) as hub:
-        subprocess.run(command(f"{folder}/*.parquet", expected), check=True, cwd=ROOT)
+        assert run_python(*words_of(f"{folder}/*.parquet", expected)).returncode == 0
         # Killed on the way, then resumed.
-        first = subprocess.Popen(command(name, output), env=environment(hub), cwd=ROOT)
+        command = [sys.executable, *words_of(name, output)]
+        first = subprocess.Popen(command, env=os.environ | {"HF_ENDPOINT": hub.endpoint}, cwd=ROOT)
         hub.on_request = lambda number: first.kill() if number == 8 else None
         assert first.wait() != 0
         assert not output.exists()
         hub.on_request = lambda number: None
-        done = run(command(name, output), hub)
+        done = run_python(*words_of(name, output), HF_ENDPOINT=hub.endpoint)
     assert "resuming the unfinished run" in done.stdout
     assert output.read_bytes() == expected.read_bytes()
     summary = json.loads((output.parent / "corpus.corpus.json").read_text())
@@ -82,7 +73,7 @@ def test_a_data_set_by_name(folder, tmp_path):
 )
 def test_what_does_not_exist_is_one_line(folder, tmp_path, name, message):
     with serving(folder.parent) as hub:
-        done = run(command(name, tmp_path / "corpus.txt"), hub)
+        done = run_python(*words_of(name, tmp_path / "corpus.txt"), HF_ENDPOINT=hub.endpoint)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert name in done.stderr

@@ -7,11 +7,11 @@ import pytest
 
 from albert_tf.errors import InputError
 from data_prep.corpora import templates
-from data_prep.corpora.base import MAX_TEMPLATE_NAMES, OTHER_TEMPLATES, Counts, ReaderOptions
+from data_prep.corpora.base import MAX_TEMPLATE_NAMES, OTHER_TEMPLATES, Counts
 from data_prep.corpora.templates import check_rows, template_table
 from data_prep.corpora.wikitext import Page, Site, paragraphs
-from tests.data_prep.corpora.reading import read
 from tests.data_prep.corpora.test_wikipedia import HEADER, page
+from tests.support.texts import read_corpus
 
 NINES = "9" * 5000
 FOLDER = pathlib.Path(templates.__file__).parent
@@ -273,6 +273,6 @@ def test_the_language_is_that_of_the_dump(tmp_path, header, option, expected):
     )
     pages = [page("A", 'Er sagte: {{Vorlage:"|Ja}} 3{{e}} mal.')]
     (tmp_path / "dump.xml").write_text(header + "".join(pages) + "</mediawiki>\n", "utf-8")
-    (document,), _ = read("wikipedia", [str(tmp_path / "dump.xml")], ReaderOptions(option))
+    (document,), _ = read_corpus("wikipedia", tmp_path / "dump.xml", language=option)
     shown = document.paragraphs[0].removeprefix("Er sagte: ").removesuffix(" mal.")
     assert shown.replace("“Ja” ", "") == expected

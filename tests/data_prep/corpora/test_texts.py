@@ -1,5 +1,6 @@
 """Books, lines of sentences, WikiText, and the passages of reading sets."""
 
+import functools
 import json
 import textwrap
 
@@ -8,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from data_prep.corpora import books, reading_sets, text
-from data_prep.corpora.base import Counts, Document, ReaderOptions
+from data_prep.corpora import books, text
 from data_prep.corpora.wikitext_sets import detokenized
 from data_prep.extraction_options import ExtractionOptions
 from tests.conftest import random_inputs
-from tests.data_prep.corpora.reading import read
+from tests.support.texts import read_corpus
 
 PARAGRAPHS = [
     "It was the best of times, it was the worst of times. " * 3,
@@ -42,7 +42,7 @@ def wrapped(paragraph: str) -> str:
 )
 def test_paragraphs_do_not_depend_on_line_breaks(tmp_path, text):
     (tmp_path / "book.txt").write_bytes(text.encode())
-    (document,), counts = read("books", [str(tmp_path)])
+    (document,), counts = read_corpus("books", tmp_path)
     assert document.paragraphs == PARAGRAPHS
     assert document.source == "book.txt"
     assert counts.characters == sum(map(len, PARAGRAPHS))
@@ -97,7 +97,7 @@ ONE, TWO = (
 )  # fmt: skip
 def test_the_frames_of_project_gutenberg_are_removed_and_counted(tmp_path, lines, expected):
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    found, counts = read("books", [str(tmp_path)])
+    found, counts = read_corpus("books", tmp_path)
     assert [document.paragraphs for document in found] == [list(filter(None, x)) for x in expected]
     assert [document.name for document in found] == ["a.txt", "a.txt:2"][: len(expected)]
     left_out = sum(map(bool, lines)) - sum(len(document.paragraphs) for document in found)
@@ -107,7 +107,7 @@ def test_the_frames_of_project_gutenberg_are_removed_and_counted(tmp_path, lines
 def test_blank_lines_separate_documents(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf\n\none \r\ntwo\r\n\r\n \n\nthree")
     (tmp_path / "b.txt").write_text("four\n")
-    found, counts = read("text", [str(tmp_path / "*.txt")])
+    found, counts = read_corpus("text", tmp_path / "*.txt")
     assert [document.paragraphs for document in found] == [["one", "two"], ["three"], ["four"]]
     assert [document.source for document in found] == ["a.txt", "a.txt", "b.txt"]
     assert [document.name for document in found] == ["a.txt:5", "a.txt:21", "b.txt:0"]
@@ -116,7 +116,7 @@ def test_blank_lines_separate_documents(tmp_path):
 
 def test_a_document_can_be_a_number_of_lines(tmp_path):
     (tmp_path / "books_large_p1.txt").write_text("".join(f"line {n} .\n" for n in range(7)))
-    found, counts = read("text", [str(tmp_path / "*")], ReaderOptions(document_sentences=3))
+    found, counts = read_corpus("text", tmp_path / "*", document_sentences=3)
     assert [len(document.paragraphs) for document in found] == [3, 3, 1]
     assert [document.name for document in found] == [
         f"books_large_p1.txt:{offset}" for offset in (0, 27, 54)
@@ -135,14 +135,9 @@ def test_a_document_can_be_a_number_of_lines(tmp_path):
 )
 def test_text_that_seems_to_be_in_another_format(tmp_path, content, warning):
     (tmp_path / "a.txt").write_text(content)
-    _, counts = read("text", [str(tmp_path / "*")])
+    _, counts = read_corpus("text", tmp_path / "*")
     assert len(counts.warnings) == (warning is not None)
     assert warning is None or f"{tmp_path}/a.txt: {warning}" in counts.warnings[0]
-
-
-def test_a_folder_is_reported(tmp_path):
-    with pytest.raises(InputError, match="`input_file`=.*: is a folder"):
-        read("text", [str(tmp_path)])
 
 
 ARTICLES = """ 
@@ -170,7 +165,7 @@ ARTICLES = """
 
 def test_a_title_begins_a_document(tmp_path):
     (tmp_path / "wiki.train.raw").write_text(ARTICLES)
-    found, counts = read("wikitext", [str(tmp_path / "*")])
+    found, counts = read_corpus("wikitext", tmp_path / "*")
     assert [(document.name, document.paragraphs) for document in found] == [
         (
             "The <i> Flying </i> Castle",
@@ -185,14 +180,14 @@ def test_a_title_begins_a_document(tmp_path):
     assert counts.left_out == {"articles without text": 1}
     assert not counts.warnings
     ExtractionOptions("out.txt", "wikitext", ("wiki.raw",), keep_headings=True).check()
-    found, _ = read("wikitext", [str(tmp_path / "*")], ReaderOptions(keep_headings=True))
+    found, _ = read_corpus("wikitext", tmp_path / "*", keep_headings=True)
     assert found[0].paragraphs[2:4] == ["History", "Before 1900"]
     assert found[1].paragraphs == ["References"]
 
 
 def test_a_long_line_is_left_out_wherever_it_is_cut(tmp_path):
     (tmp_path / "wiki.raw").write_text(f" = T = \n\n a{'€' * 400_000}\n One .\n", "utf-8")
-    (document,), counts = read("wikitext", [str(tmp_path / "*")])
+    (document,), counts = read_corpus("wikitext", tmp_path / "*")
     assert document.paragraphs == ["One."]
     assert counts.left_out == {"lines longer than a megabyte": 1}
 
@@ -202,10 +197,10 @@ def test_a_long_line_is_left_out_wherever_it_is_cut(tmp_path):
 def test_units_of_any_length_give_the_same_documents(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("wikitext") / "wiki.train.raw"
     path.write_text(ARTICLES * 2)
-    whole, _ = read("wikitext", [str(path)])
+    whole, _ = read_corpus("wikitext", path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "_UNIT_BYTES", length)
-        assert read("wikitext", [str(path)])[0] == whole
+        assert read_corpus("wikitext", path)[0] == whole
     assert len(whole) == 4
 
 
@@ -226,16 +221,14 @@ def test_spaces_of_the_tokenizer_are_removed(tokens, expected):
 def test_other_files_are_reported(tmp_path):
     (tmp_path / "a.txt").write_text("Just text .\n")
     with pytest.raises(InputError, match=r"a\.txt: not WikiText, which begins with a title"):
-        read("wikitext", [str(tmp_path / "a.txt")])
+        read_corpus("wikitext", tmp_path / "a.txt")
     (tmp_path / "b.txt").write_text(" = A = \n\n The <unk> is here .\n")
-    assert read("wikitext", [str(tmp_path / "b.txt")])[1].warnings == [
+    assert read_corpus("wikitext", tmp_path / "b.txt")[1].warnings == [
         f"{tmp_path}/b.txt: has <unk> for rare words; use the raw files"
     ]
 
 
-def read_sets(*patterns, counts: Counts | None = None) -> list[Document]:
-    (unit,) = reading_sets.units([str(pattern) for pattern in patterns], ReaderOptions())
-    return list(reading_sets.documents(unit, ReaderOptions(), counts or Counts()))
+read_sets = functools.partial(read_corpus, "reading_sets")
 
 
 def squad(*contexts: str, title: str = "Emma") -> str:
@@ -261,8 +254,7 @@ def folder(tmp_path):
 
 
 def test_each_distinct_passage_is_a_document(folder):
-    counts = Counts()
-    found = read_sets(folder, counts=counts)
+    found, counts = read_sets(folder)
     assert [document[:3] for document in found] == [
         ("high1.txt", "high", ["First line.", "Second line."]),
         ("high:2.txt", "high", ["Another."]),
@@ -278,7 +270,7 @@ def test_each_distinct_passage_is_a_document(folder):
 def test_passages_of_untitled_articles_have_keys_of_their_own(tmp_path):
     (tmp_path / "a.json").write_text(squad("A.", "B.", title=""))
     (tmp_path / "b.json").write_text(squad("C.", title=""))
-    assert [(d.name, d.key) for d in read_sets(tmp_path)] == [
+    assert [(d.name, d.key) for d in read_sets(tmp_path)[0]] == [
         ("squad:1", ""),
         ("squad:2", ""),
         ("squad:1", "squad:1#2"),
@@ -286,15 +278,15 @@ def test_passages_of_untitled_articles_have_keys_of_their_own(tmp_path):
 
 
 def test_files_and_globs_may_overlap(folder):
-    everything = read_sets(folder)
-    assert read_sets(folder / "squad.json", folder / "R*", folder) == everything
-    assert read_sets(folder / "RACE/dev/high/*.txt") == everything[:2]
+    everything, _ = read_sets(folder)
+    assert read_sets(folder / "squad.json", folder / "R*", folder)[0] == everything
+    assert read_sets(folder / "RACE/dev/high/*.txt")[0] == everything[:2]
 
 
 def test_one_passage_per_line(tmp_path):
     path = tmp_path / "race.json"
     path.write_text(race("One.", id="a") + "\n" + race("Two.", id="b") + "\n")
-    assert [document.name for document in read_sets(path)] == ["a", "b"]
+    assert [document.name for document in read_sets(path)[0]] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -308,10 +300,8 @@ def test_files_that_are_no_reading_sets_are_reported(tmp_path, content):
         read_sets(tmp_path / "x.json")
 
 
-def test_missing_files_are_reported(tmp_path):
-    with pytest.raises(InputError, match="`input_file`: no file matches"):
-        read_sets(tmp_path / "none*")
-    with pytest.raises(
-        InputError, match=r"`input_file`=.*: the folder contains no \.txt or \.json"
-    ):
+def test_folders_without_files_of_a_format_are_reported(tmp_path):
+    with pytest.raises(InputError, match="^`input_file`=.*: is a folder"):
+        read_corpus("text", tmp_path)
+    with pytest.raises(InputError, match=r"^`input_file`=.*: the folder contains no \.txt or \.js"):
         read_sets(tmp_path)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from data_prep.corpora import dumps
-from data_prep.corpora.base import Document, ReaderOptions
+from data_prep.corpora.base import Document
 from tests.conftest import random_inputs
-from tests.data_prep.corpora.reading import read
+from tests.support.texts import read_corpus
 
 HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
   <siteinfo>
@@ -69,7 +69,7 @@ def streams(xml: bytes, length: int) -> bytes:
 
 
 def titles(path) -> list[str]:
-    return [document.name for document in read("wikipedia", [str(path)])[0]]
+    return [document.name for document in read_corpus("wikipedia", path)[0]]
 
 
 def test_only_articles_are_kept(tmp_path):
@@ -89,7 +89,7 @@ def test_only_articles_are_kept(tmp_path):
             ]
         )
     )
-    documents, counts = read("wikipedia", [str(tmp_path / "*.xml")])
+    documents, counts = read_corpus("wikipedia", tmp_path / "*.xml")
     assert [document[:3] for document in documents] == [
         ("A &amp; B", "dewiki", ["Er sagte: ja."]),
         ("Z", "dewiki", ["Letzter."]),
@@ -104,7 +104,7 @@ def test_only_articles_are_kept(tmp_path):
     assert counts.skipped == 1
     assert counts.warnings == []
     assert counts.input_bytes == (tmp_path / "dump.xml").stat().st_size
-    (documents, _) = read("wikipedia", [str(tmp_path / "*.xml")], ReaderOptions(keep_lists=True))
+    documents, _ = read_corpus("wikipedia", tmp_path / "*.xml", keep_lists=True)
     assert Document("Liste", "dewiki", ["nur", "Liste"]) in documents
 
 
@@ -126,7 +126,7 @@ def test_every_article_is_read_once_for_any_units(tmp_path_factory, length, unit
         patch.setattr(dumps, "_MAX_RANGE_BYTES", unit)
         patch.setattr(dumps, "_XML_BYTES_PER_UNIT", unit)
         patch.setattr(dumps, "_CHUNK_BYTES", chunk)
-        documents, counts = read("wikipedia", [str(path)])
+        documents, counts = read_corpus("wikipedia", path)
     assert [document.name for document in documents] == TITLES
     assert documents[1].paragraphs == ["Text von 1 – ä."] * 2
     assert (counts.skipped, counts.warnings) == (0, [])
@@ -139,11 +139,11 @@ def test_only_damaged_pages_are_lost(tmp_path, monkeypatch, length):
     content = bytearray(streams(dump(ARTICLES), length))
     path = tmp_path / "dump.xml.bz2"
     path.write_bytes(content)
-    whole = read("wikipedia", [str(path)])[0]
+    whole = read_corpus("wikipedia", path)[0]
     middle = len(content) // 2
     content[middle : middle + 5] = b"\0\0\0\0\0"
     path.write_bytes(content)
-    documents, counts = read("wikipedia", [str(path)])
+    documents, counts = read_corpus("wikipedia", path)
     assert all(document in whole for document in documents), "two pages taken for one"
     assert len(whole) - 15 < len(documents) < len(whole)
     (warning,) = counts.warnings
@@ -170,7 +170,7 @@ def test_entities_of_a_dump_are_not_expanded(tmp_path):
     inside = page("Innen", "Text.").replace("<page>", f"<page>{doctype}")
     content = dump([bomb, inside, *ARTICLES[:3]])
     (tmp_path / "dump.xml").write_bytes(f'<?xml version="1.0"?>{doctype}'.encode() + content)
-    documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
+    documents, counts = read_corpus("wikipedia", tmp_path / "dump.xml")
     assert [document.name for document in documents] == TITLES[:3]
     assert counts.skipped == 2
 
@@ -185,7 +185,7 @@ def test_only_a_page_with_damaged_xml_is_lost(tmp_path, monkeypatch, unit):
     pages[20] = pages[20].replace("Text", "\x01")
     pages[25] = pages[25].replace("<id>2</id>", "<id>two</id>")
     (tmp_path / "dump.xml").write_bytes(dump(pages).replace("– ä".encode(), b"\xff", 1))
-    documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
+    documents, counts = read_corpus("wikipedia", tmp_path / "dump.xml")
     found = [document.name for document in documents]
     assert len(set(found)) == len(found)
     lost = [title for title in TITLES if title not in found]
@@ -216,7 +216,7 @@ def test_a_page_without_end_is_not_kept_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(dumps, "_CHUNK_BYTES", 1000)
     pages = [*ARTICLES[:3], page("Lang", "Text. " * 10_000), *ARTICLES[3:]]
     (tmp_path / "dump.xml").write_bytes(dump(pages))
-    documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
+    documents, counts = read_corpus("wikipedia", tmp_path / "dump.xml")
     assert [document.name for document in documents] == TITLES
     assert counts.skipped == 1
 
@@ -224,7 +224,7 @@ def test_a_page_without_end_is_not_kept_in_memory(tmp_path, monkeypatch):
 @pytest.mark.integration
 def test_the_articles_of_a_real_dump(shared):
     path = next(pathlib.Path(shared("data/wikipedia")).glob("*.bz2"))
-    documents, counts = read("wikipedia", [str(path)])
+    documents, counts = read_corpus("wikipedia", path)
     articles = 206 - sum(
         counts.left_out[reason]
         for reason in ("redirects", "pages of other namespaces", "disambiguation pages")
@@ -249,7 +249,7 @@ def test_entities_that_are_no_characters(tmp_path, is_raw):
     text = "Joy &#xD83D;&#xDE00; or &#xD83D; half&#6;&#x1f;&#3; or &#55357; &amp;#6;."
     xml = dump([page("A", text)])
     (tmp_path / "a.xml").write_bytes(xml.replace(b"&amp;#", b"&#") if is_raw else xml)
-    (document,), counts = read("wikipedia", [str(tmp_path / "a.xml")])
+    (document,), counts = read_corpus("wikipedia", tmp_path / "a.xml")
     assert document.paragraphs == ["Joy \U0001f600 or \ufffd half or \ufffd &#6;."]
     assert not counts.skipped
 
@@ -275,12 +275,12 @@ def test_a_dump_may_be_compressed_and_cut_off(tmp_path, monkeypatch, ending, sha
     texts = [draw.randbytes(1000).hex() + " Satz." for _ in names]
     path = tmp_path / f"a.xml{ending}"
     path.write_bytes(compress(dump([*map(page, names, texts)])))
-    found, counts = read("wikipedia", [str(path)])
+    found, counts = read_corpus("wikipedia", path)
     assert [document.name for document in found] == names
     assert not counts.warnings
     assert counts.input_bytes == path.stat().st_size
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    found, counts = read("wikipedia", [str(path)])
+    found, counts = read_corpus("wikipedia", path)
     assert [document.name for document in found] == names[: len(found)]
     assert 200 * (share - lost) < len(found) < 200 * share + 2
     assert counts.skipped <= 1

@@ -306,23 +306,23 @@ def test_tags(wikitext, expected):
     assert joined(wikitext) == expected
 
 
-PROSE = [
-    "The size |-7| of a step is 7.",
-    "|x| is the size of x, and ||x|| = |x| too.",
-    "|-2| and |+2| are equal = 2.",
-    "! is the sign of factorials, 3! = 6.",
-    "!Kung is a language, with align = left.",
-    "The box has width = 4 and class = B.",
-    "Width = 7, style = Gothic.",
-    "In P(A|B) = 3 we see {x : |x|} and a |- b |} c {| d.",
-    "The pair is {{a}, {a, b}}, as {1, {2, {3}}} shows.",
-    "Left | right = up.",
-    "A [1]| or a[2] | b.",
-    "See figure: a.jpg is a file.",
-]
-
-
-@pytest.mark.parametrize("prose", PROSE)
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "The size |-7| of a step is 7.",
+        "|x| is the size of x, and ||x|| = |x| too.",
+        "|-2| and |+2| are equal = 2.",
+        "! is the sign of factorials, 3! = 6.",
+        "!Kung is a language, with align = left.",
+        "The box has width = 4 and class = B.",
+        "Width = 7, style = Gothic.",
+        "In P(A|B) = 3 we see {x : |x|} and a |- b |} c {| d.",
+        "The pair is {{a}, {a, b}}, as {1, {2, {3}}} shows.",
+        "Left | right = up.",
+        "A [1]| or a[2] | b.",
+        "See figure: a.jpg is a file.",
+    ],
+)
 def test_prose_that_looks_like_markup_is_kept(prose):
     counts = Counts()
     wikitext = prose.replace("{{", "{<!-- -->{").replace("[", "&#91;").replace("]", "&#93;")
