@@ -46,7 +46,8 @@ CASES = {  # format, name, good content, bad content, message
     "csv, not UTF-8": ("table", "csv", _csv("\n").encode(), _csv("\n\xe9").encode("latin1"), "UTF"),
     "squad": ("reading_sets", "json", json.dumps({"article": _SENTENCE}).encode(), b"[]", "SQuAD"),
     "wikipedia": ("wikipedia", "xml", dump([page("T", _SENTENCE)]), b"<html>", "not the XML of"),
-    "parquet": ("table", "parquet", [_SENTENCE], [1], r"z\.parquet, the type is int64"),
+    "parquet": ("table", "parquet", [_SENTENCE], [1],
+                r"`text_column`=text: must contain text; in .*z\.parquet, the type is int64"),
 }  # fmt: skip
 
 
@@ -102,52 +103,41 @@ def test_records_and_vocabularies(options, corpus, tmp_path):
             make(dataclasses.replace(settings, **bad))
 
 
-@pytest.mark.parametrize("error", [InputError, StorageUnavailable])
-def test_work_that_is_done_when_an_error_is_found_is_kept(tmp_path, monkeypatch, error):
-    for name in "ab":
-        (tmp_path / f"{name}.txt").write_text(_SENTENCE)
-    extract_unit, output = extraction._extract_unit, tmp_path / "out" / "out.txt"
-
-    def fail(task):
-        if "b.txt" in str(task):
-            raise error("b.txt: lost while the command ran")
-        return extract_unit(task)
-
-    options = corpus_options(tmp_path, "books", "?.txt", output_file=str(output))
-    with monkeypatch.context() as patch:
-        patch.setattr(extraction, "_extract_unit", fail)
-        with pytest.raises(error, match="lost "):
-            extraction.extract(options)
-    assert [path.name for path in output.parent.iterdir()] == [".out.txt.work"]
-    monkeypatch.setattr(
-        extraction,
-        "_extract_unit",
-        lambda task: extract_unit(task) if "b.txt" in str(task) else 1 / 0,
-    )
-    assert extraction.extract(options)["outputs"][str(output)]["documents"] == 2
-
-
 @pytest.mark.integration
-def test_records_that_are_done_when_an_error_is_found_are_kept(
-    options, monkeypatch, small_pieces, tmp_path
+@pytest.mark.parametrize(
+    ("module", "work", "error", "message"),
+    [
+        (extraction, "_extract_unit", InputError, "lost; finished work is kept"),
+        (extraction, "_extract_unit", StorageUnavailable, "lost$"),
+        (pretraining_data, "_make_run", InputError, "lost; finished work is kept"),
+    ],
+)
+def test_work_that_is_done_when_an_error_is_found_is_kept(
+    options, tmp_path, monkeypatch, small_pieces, module, work, error, message
 ):
-    options = dataclasses.replace(options, num_processes=1)
-    make_run, made = pretraining_data._make_run, []
+    for name in "abcdefgh":
+        (tmp_path / f"{name}.txt").write_text(_SENTENCE)
+    make, made, made_again = getattr(module, work), [], []
 
-    def fail(number):
+    def run() -> None:
+        if module is pretraining_data:
+            create_pretraining_data(dataclasses.replace(options, num_processes=1))
+        else:
+            output = f"{tmp_path}/out/out.txt"
+            extraction.extract(corpus_options(tmp_path, "books", "?.txt", output_file=output))
+
+    def make_or_fail(item):
         if len(made) == 3:
-            raise InputError("b.txt: lost while the command ran")
-        made.append(number)
-        return make_run(number)
+            raise error("b.txt: lost")
+        made.append(item)
+        return make(item)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining_data, "_make_run", fail)
-        with pytest.raises(InputError, match="lost .*; finished work is kept"):
-            create_pretraining_data(options)
-    made_again = []
-    monkeypatch.setattr(
-        pretraining_data, "_make_run", lambda n: made_again.append(n) or make_run(n)
-    )
-    create_pretraining_data(options)
+        patch.setattr(module, work, make_or_fail)
+        with pytest.raises(error, match=message):
+            run()
+    assert [path.suffix for path in (tmp_path / "out").iterdir()] == [".work"]
+    monkeypatch.setattr(module, work, lambda item: made_again.append(item) or make(item))
+    run()
     assert len(made_again) > 3
-    assert not set(made) & set(made_again)
+    assert not [item for item in made if item in made_again]

@@ -17,8 +17,7 @@ from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.languages import language_share
 from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates, signature
-from tests.data_prep.test_extraction import documents
-from tests.support.texts import corpus_options
+from tests.support.texts import corpus_options, documents
 
 TEXTS = {
     "en": "The river rises in the mountains and flows through several old towns before it reaches "
@@ -108,16 +107,11 @@ def test_an_output_that_would_be_empty_says_why(in_languages):
         extract(dataclasses.replace(in_languages, language="sv"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"language": "bo"}, "`language_share`: `language`=bo cannot be identified; .* af, am, "),
-        ({"language": "zxx"}, "`language`=zxx cannot be identified"),
-    ],
-)
-def test_invalid_options(in_languages, changes, message):
+@pytest.mark.parametrize("language", ["bo", "zxx"])
+def test_a_language_that_cannot_be_identified(in_languages, language):
+    message = f"^`language_share`: `language`={language} cannot be identified; .* af, am, "
     with pytest.raises(InputError, match=message):
-        extract(dataclasses.replace(in_languages, **changes))
+        extract(dataclasses.replace(in_languages, language=language))
     assert not pathlib.Path(in_languages.output_file).parent.exists()
 
 
@@ -189,11 +183,7 @@ def test_what_is_found_is_what_an_exact_comparison_finds(threshold):
         ("§ ¶ † ‡ #%", "§ ¶ † ‡ #&", False),
         ("It costs $5 ± 1 in C++ shops", "it costs $7 ± 2 in c++ shops", True),
         ("2001", "...", False),
-        ("a - b = c", "a * b = c", False),
-        ("a-b=c", "a/b=c", False),
-        ("sin(x)*cos(y)=1", "sin(x)/cos(y)=1", False),
         ("Then speed - time = way", "Then speed * time = way", False),
-        ("+ - = ", "+ * =", False),
         ("a + b = c", "a +  b\n= c", True),
         ("One = two: three, four", "one = two, three; four", True),
         ("one and/or two - three", "one and or two three", True),

@@ -61,19 +61,15 @@ class Cluster:
             process.wait()
 
 
-@pytest.fixture
-def cluster(tmp_path_factory) -> Iterator[Cluster]:
+def running(tmp_path_factory) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.stop()
 
 
-@pytest.fixture(scope="module")
-def lasting_cluster(tmp_path_factory) -> Iterator[Cluster]:
-    """Yield a cluster for all tests that leave its scheduler alone."""
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield cluster
-    cluster.stop()
+cluster = pytest.fixture(running)
+# For all tests that leave its scheduler alone.
+lasting_cluster = pytest.fixture(running, scope="module")
 
 
 @pytest.fixture
@@ -201,12 +197,9 @@ def test_a_cluster_of_its_own(options, expected, tmp_path):
 def test_errors_are_those_of_the_work(options, tmp_path, lasting_cluster):
     path = tmp_path / "in.txt"
     path.write_bytes(b"caf\xe9\n")
+    options = dataclasses.replace(options, input_file=(str(path),))
     with pytest.raises(InputError, match=r"in\.txt: line 1 is not UTF-8"):
-        create(
-            dataclasses.replace(
-                on_dask(options, tmp_path, lasting_cluster), input_file=(str(path),)
-            )
-        )
+        create(on_dask(options, tmp_path, lasting_cluster))
     assert not list((tmp_path / "dask").iterdir())
 
 
@@ -259,8 +252,3 @@ def test_no_worker(options, tmp_path, cluster, monkeypatch):
         worker.wait()
     with pytest.raises(InputError, match="no worker connected to it within 1 s"):
         create(on_dask(options, tmp_path, cluster))
-
-
-def test_a_scheduler_requires_the_runner(options):
-    with pytest.raises(InputError, match="`dask_scheduler`=tcp://a:1: needs `runner`=dask"):
-        create(dataclasses.replace(options, dask_scheduler="tcp://a:1"))

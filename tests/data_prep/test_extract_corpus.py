@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import pathlib
 import random
 import re
 
@@ -18,10 +19,9 @@ from data_prep.output_documents import (
     OutputDocument,
     document_hash,
     select,
-    sources_file,
     split_paragraphs,
 )
-from tests.support.texts import corpus_options
+from tests.support.texts import corpus_options, documents, sources
 
 
 @pytest.fixture
@@ -37,16 +37,11 @@ def options(tmp_path) -> ExtractionOptions:
 
 
 def read(path: str) -> list[list[str]]:
-    with open(path, encoding="utf-8") as file:
-        documents = [block.split("\n") for block in file.read().strip().split("\n\n")]
-    with open(sources_file(path), encoding="utf-8") as file:
-        sources = [line.rstrip("\n").split("\t") for line in file]
-    assert len(sources) == len(documents)
-    for (source, name), document in zip(sources, documents, strict=True):
-        offset = int(name.split(":")[-1])
-        with open(os.path.join(os.path.dirname(path), "..", source), encoding="utf-8") as file:
-            assert file.read()[offset:].startswith(document[0])
-    return documents
+    found = [document.split("\n") for document in documents(path)]
+    for (source, name), document in zip(sources(path), found, strict=True):
+        text = (pathlib.Path(path).parent.parent / source).read_text("utf-8")
+        assert text[int(name.split(":")[-1]) :].startswith(document[0])
+    return found
 
 
 def test_documents_are_held_out_by_name(options, tmp_path):
@@ -158,12 +153,12 @@ def test_long_documents_are_split_between_paragraphs(tmp_path):
     paragraphs = [f"This is paragraph {n}. It has a second sentence." for n in range(10)]
     (tmp_path / "book.txt").write_text("\n\n".join(paragraphs) + "\n\nOne. Two. Three. Four. Five.")
     extract_corpus.run(corpus_options(tmp_path, "books", "book.txt", max_document_sentences=5))
-    blocks = (tmp_path / "out.txt").read_text().split("\n\n")
-    assert [block.strip().count("\n") + 1 for block in blocks] == [4] * 5 + [5]
+    blocks = documents(f"{tmp_path}/out.txt")
+    assert [block.count("\n") + 1 for block in blocks] == [4] * 5 + [5]
     assert all(block.startswith(("This is", "One.")) for block in blocks)
-    names = (tmp_path / "out.sources.tsv").read_text().splitlines()
-    assert len(set(names)) == 6
-    assert all(name.startswith("book.txt\t") for name in names)
+    found = sources(f"{tmp_path}/out.txt")
+    assert len(set(found)) == 6
+    assert {source for source, _ in found} == {"book.txt"}
 
 
 @pytest.mark.parametrize("parts", [False, True])
@@ -183,11 +178,7 @@ def test_parts_of_a_document_are_held_out_together_or_one_by_one(parts, tmp_path
         )
     )
     train, held_out = (
-        {
-            line.split("\t")[0]
-            for line in (tmp_path / f"{name}.sources.tsv").read_text().splitlines()
-        }
-        for name in ("out", "eval")
+        {source for source, _ in sources(f"{tmp_path}/{name}.txt")} for name in ("out", "eval")
     )
     assert train | held_out == {f"book{number}.txt" for number in range(12)}
     assert len(train & held_out) == (12 if parts else 0)

@@ -14,9 +14,8 @@ from data_prep import extract_corpus, extraction, output_documents, parallel
 from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.output_documents import sources_file
 from tests.data_prep.corpora.test_wikipedia import dump, page
-from tests.support.texts import corpus_options
+from tests.support.texts import corpus_options, documents, sources
 
 
 @pytest.fixture
@@ -64,15 +63,6 @@ def contents(options: ExtractionOptions) -> dict[str, bytes]:
     for name in ("seconds", "settings"):
         summary.pop(name)
     return found | {"summary": json.dumps(summary).encode()}
-
-
-def sources(path: str) -> list[tuple[str, str]]:
-    lines = pathlib.Path(sources_file(path)).read_text("utf-8").splitlines()
-    return [tuple(line.split("\t")) for line in lines]
-
-
-def documents(path: str) -> list[str]:
-    return pathlib.Path(path).read_text("utf-8").rstrip("\n").split("\n\n")
 
 
 @pytest.mark.integration
@@ -232,25 +222,6 @@ def test_unknown_templates_are_reported_and_can_be_defined(options, tmp_path, ca
     assert "This is page 8." in text
 
 
-@pytest.mark.parametrize(
-    ("rows", "source", "message"),
-    [
-        ("a -> b", "text", "`templates`=.*rows.txt: needs `format`=wikipedia"),
-        ("a: b", "wikipedia", "`templates`=.*rows.txt: line 1, a: b: must be NAME"),
-        (None, "wikipedia", "`templates`=.*rows.txt: no such file"),
-    ],
-)
-def test_invalid_templates_are_reported_first(inputs, tmp_path, rows, source, message):
-    if rows:
-        (tmp_path / "rows.txt").write_text(rows)
-    file = {"text": "lines.txt", "wikipedia": "dump.xml.bz2"}[source]
-    with pytest.raises(InputError, match=message):
-        extract_corpus.run(
-            corpus_options(inputs, source, file, templates=str(tmp_path / "rows.txt"))
-        )
-    assert not (inputs / "out.txt").exists()
-
-
 def test_sentences_of_languages_without_spaces(tmp_path):
     (tmp_path / "zh.txt").write_text("我来到北京。天气很好！你好吗？\n\n他说了再见。", "utf-8")
     extract_corpus.run(corpus_options(tmp_path, "books", "zh.txt", language="zh"))
@@ -279,13 +250,11 @@ def test_a_line_that_is_too_long_is_left_out(tmp_path, capsys, monkeypatch):
 
 
 def test_damaged_input_is_a_warning(inputs, tmp_path, caplog):
-    content = (inputs / "dump.xml.bz2").read_bytes()
-    xml = bz2.decompress(content)
+    xml = bz2.decompress((inputs / "dump.xml.bz2").read_bytes())
     (inputs / "dump.xml").write_bytes(xml[: len(xml) // 2])
     options = corpus_options(inputs, "wikipedia", "dump.xml")
     extract_corpus.run(options)
-    line = f"{inputs}/dump.xml is cut off; the pages before its end are used"
-    assert line in caplog.messages
+    assert f"{inputs}/dump.xml is cut off; the pages before its end are used" in caplog.messages
     assert 50 < len(documents(options.output_file)) < 60
 
 
@@ -303,11 +272,18 @@ def test_damaged_input_is_a_warning(inputs, tmp_path, caplog):
         ({"source": ("books:a.txt@0",)}, "`source`=books:a.txt@0: the weight"),
         ({"source": ("books:a.txt@-1",)}, "`source`=books:a.txt@-1: the weight"),
         ({"source": ("books:{}/empty",)}, "`source`: no file matches '.*empty/"),
+        ({"templates": "none.txt"}, "`templates`=none.txt: no such file"),
+        ({"templates": "in/rows.txt"}, "`templates`=in/rows.txt: line 1, a: b: must be NAME"),
+        ({"templates": "in/rows.txt", "source": ("text:in/lines.txt",)},
+         "`templates`=in/rows.txt: needs `format`=wikipedia"),
     ],
 )  # fmt: skip
-def test_invalid_sources_are_reported(options, tmp_path, monkeypatch, changes, message):
+def test_invalid_sources_and_templates_are_reported(
+    options, tmp_path, monkeypatch, changes, message
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "in" / "rows.txt").write_text("a: b")
     if "source" in changes:
         changes = {"source": tuple(source.format(tmp_path) for source in changes["source"])}
     with pytest.raises(InputError, match=message):

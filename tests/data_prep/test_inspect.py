@@ -159,22 +159,18 @@ def test_statistics_match_the_arrays(made, tokenizer, monkeypatch, tmp_path):
             restored += [
                 predicted.get(position, id) for position, id in enumerate(example["input_ids"])
             ]
-            run_words, word = 0, []
+            run_words: list[list[int]] = []
             for position in range(49):
-                if position not in predicted:
-                    if run_words:
-                        runs[min(run_words, 8)] += 1
-                        words[tuple(word)] += 1
-                    run_words, word = 0, []
-                    continue
-                seen, id = example["input_ids"][position], predicted[position]
-                kinds[0 if seen == tokenizer.mask_id else 1 if seen == id else 2] += 1
-                if run_words and not example["token_boundary"][position]:
-                    word.append(id)
-                else:
-                    if word:
-                        words[tuple(word)] += 1
-                    run_words, word = run_words + 1, [id]
+                if position in predicted:
+                    seen, id = example["input_ids"][position], predicted[position]
+                    kinds[0 if seen == tokenizer.mask_id else 1 if seen == id else 2] += 1
+                    if not run_words or example["token_boundary"][position]:
+                        run_words.append([])
+                    run_words[-1].append(id)
+                elif run_words:
+                    runs[min(len(run_words), 8)] += 1
+                    words.update(map(tuple, run_words))
+                    run_words = []
 
     assert found.examples == sum(lengths.values()) > 300
     assert dict(enumerate(found.lengths)) == {n: lengths[n] for n in range(49)}

@@ -105,24 +105,34 @@ def start(tmp_path, do: str, seconds: float) -> subprocess.Popen:
     )
 
 
+def errors_of(process: subprocess.Popen) -> str:
+    try:
+        return process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("do", ["die", "die while writing"])
 def test_a_killed_worker_is_an_error_and_not_a_hang(tmp_path, do):
     process = start(tmp_path, do, 0)
-    try:
-        errors = process.communicate(timeout=60)[1]
-    finally:
-        process.kill()
+    errors = errors_of(process)
     assert process.returncode == 1
     assert "ChildProcessError: a worker process was killed" in errors.splitlines()[-1]
+
+
+def stop(process: subprocess.Popen, number: int = signal.SIGINT) -> str:
+    """Send a signal to a process and its workers, and return what they print as errors."""
+    os.killpg(process.pid, number)
+    errors = errors_of(process)
+    assert process.returncode == 1, errors
+    assert errors.endswith("albert_tf.errors.Stopped: stopped\n"), errors
+    return errors
 
 
 def test_ctrl_c_while_workers_load_is_only_reported_by_their_parent(tmp_path):
     process = start(tmp_path, "load", 0.01)
     process.stdout.readline()
-    os.killpg(process.pid, signal.SIGINT)
-    errors = process.communicate(timeout=60)[1]
-    assert errors.count("Traceback") == 1, errors
-    assert errors.endswith("albert_tf.errors.Stopped: stopped\n"), errors
+    assert stop(process).count("Traceback") == 1
 
 
 @pytest.mark.parametrize(
@@ -134,13 +144,7 @@ def test_ctrl_c_at_any_moment_is_no_hang(tmp_path, count):
         process = start(tmp_path, "write much", 0.001)
         process.stdout.readline()
         time.sleep(chance.uniform(0, 0.3))
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            errors = process.communicate(timeout=60)[1]
-        finally:
-            process.kill()
-        assert process.returncode == 1, errors
-        assert errors.endswith("albert_tf.errors.Stopped: stopped\n"), errors
+        stop(process)
 
 
 def is_running(pid: int) -> bool:
@@ -156,15 +160,12 @@ def is_running(pid: int) -> bool:
 def test_workers_end_with_their_parent(tmp_path, number):
     process = start(tmp_path, "work", 0.01)
     workers = {int(process.stdout.readline()) for _ in range(20)}
-    if number != signal.SIGKILL:
-        os.killpg(process.pid, number)
+    if number == signal.SIGKILL:
+        process.kill()
+        errors_of(process)
     else:
-        os.kill(process.pid, number)
-    errors = process.communicate(timeout=60)[1]
+        assert stop(process, number).count("Traceback") == 1  # of this bare script
     end = time.monotonic() + 30
     while any(map(is_running, workers)) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(map(is_running, workers))
-    if number != signal.SIGKILL:
-        assert errors.count("Traceback") == 1, errors  # the parent's own, in this bare script
-        assert errors.endswith("albert_tf.errors.Stopped: stopped\n"), errors  # no leaks after it

@@ -15,7 +15,7 @@ from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.train_vocabulary import VocabularyOptions
-from tests.support.texts import corpus_options, create
+from tests.support.texts import create
 
 
 @pytest.fixture
@@ -38,12 +38,12 @@ def test_an_input_is_never_an_output(options, text, tmp_path, kind, command):
         (os.symlink if kind == "link" else os.link)(text, name)
     before = snapshot(tmp_path)
     with pytest.raises(InputError, match="is also read, as `input_file`; choose another name"):
-        write_over(command, options, text, name)
+        write(command, options, text, name)
     assert snapshot(tmp_path) == before
 
 
-def write_over(command: str, options, text: pathlib.Path, output: str) -> None:
-    """Run a command that reads a text, and write what is named like the text."""
+def write(command: str, options, text: pathlib.Path, output: str) -> None:
+    """Run a command that reads a text."""
     inputs = {"input_file": (str(text),)}
     if command == "examples":
         create_pretraining_data(dataclasses.replace(options, **inputs, output_file=(output,)))
@@ -75,27 +75,14 @@ def test_nor_is_what_is_written_next_to_it(options, text, tmp_path, name):
     assert snapshot(tmp_path) == before
 
 
-def runs_of(options, text, tmp_path):
-    """Return commands with a hidden folder, and the folder."""
-    out = tmp_path / "out"
-    return {
-        ".train.tfrecord.work": lambda: create_pretraining_data(
-            dataclasses.replace(options, input_file=(str(text),))
-        ),
-        ".train.txt.work": lambda: extract(
-            corpus_options(text.parent, "text", text.name, output_file=str(out / "train.txt"))
-        ),
-    }
-
-
 @pytest.mark.integration
-@pytest.mark.parametrize("folder", [".train.tfrecord.work", ".train.txt.work"])
+@pytest.mark.parametrize("command", ["examples", "corpus"])
 @pytest.mark.parametrize("kind", ["link", "file", "folder of others", "marker of others"])
-def test_a_folder_of_others_is_not_touched(options, text, tmp_path, folder, kind):
+def test_a_folder_of_others_is_not_touched(options, text, tmp_path, command, kind):
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "diary").write_text("dear diary")
-    place = tmp_path / "out" / folder
+    output, place = tmp_path / "out" / "train.txt", tmp_path / "out" / ".train.txt.work"
     place.parent.mkdir()
     if kind == "link":
         place.symlink_to(precious)
@@ -107,11 +94,11 @@ def test_a_folder_of_others_is_not_touched(options, text, tmp_path, folder, kind
             (place / "fingerprint").write_text("SHA256:mine\n")
     before = snapshot(tmp_path)
     with pytest.raises(InputError, match="^`output_file`: .*needs a folder of this name; remove"):
-        runs_of(options, text, tmp_path)[folder]()
+        write(command, options, text, str(output))
     assert snapshot(tmp_path) == before
     # Once it is gone, the command works, and removes its own folder.
     shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
-    runs_of(options, text, tmp_path)[folder]()
+    write(command, options, text, str(output))
     assert not place.exists()
 
 
@@ -122,7 +109,7 @@ def test_a_folder_that_was_just_created_is_taken_over(options, text, tmp_path, c
     place.mkdir(parents=True)
     (place / "fingerprint").write_bytes(content)
     (place / "0.txt").write_text("half a file")
-    runs_of(options, text, tmp_path)[place.name]()
+    write("corpus", options, text, str(tmp_path / "out" / "train.txt"))
     assert not place.exists()
 
 

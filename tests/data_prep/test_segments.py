@@ -44,6 +44,10 @@ def cut(documents: TokenizedDocuments, pairing: Pairing, seed: int, word_starts=
     return make_pairs(documents, word_starts, pairing, derive_seeds(seed, numbers))
 
 
+def lengths_of(pairs: Pairs) -> np.ndarray:
+    return pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
+
+
 def every_word(documents: TokenizedDocuments) -> np.ndarray:
     return np.ones(len(documents.ids), bool)
 
@@ -116,7 +120,7 @@ def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths
                 expected.append(min(17, sum(chunk)))
                 chunk = []
     pairs = cut(documents, Pairing(20, "sop", 0.0, "split", packing), 0)
-    found = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
+    found = lengths_of(pairs)
     assert found.tolist() == [length for length in expected if length > 1]
     lost = pairs.truncated_tokens + pairs.dropped_chunks
     assert lost == len(documents.ids) - found.sum()
@@ -155,8 +159,7 @@ def test_truncation_removes_tokens_from_both_ends_of_the_longer_segment():
 def test_short_examples_have_every_length():
     documents = numbered([[1] * 200] * 300)
     pairs = cut(documents, Pairing(23, "sop", 1.0), 5)
-    lengths = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
-    assert set(range(2, 21)) <= set(lengths.tolist())
+    assert set(range(2, 21)) <= set(lengths_of(pairs).tolist())
     share = len(cut(documents, Pairing(23, "sop", 0.1), 5).spans)
     assert 300 * 10 < share < len(pairs.spans)
 
@@ -171,15 +174,13 @@ def test_as_many_examples_of_the_same_lengths_as_the_original(name, shared):
     lengths: list[int] = []
     for seed in range(reference.dupe_factor):
         pairs = cut(documents, Pairing(max_seq_length, "sop", 0.0), seed, tokenizer.word_starts)
-        spans = pairs.spans
-        found = spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2] + 3
         # A sentence that is left over alone is split here; the original adds to it from another
         # document until the example is full.
         first, last = (
             np.searchsorted(documents.sentence_offsets, places, side="right")
-            for places in (spans.min(axis=1), spans.max(axis=1) - 1)
+            for places in (pairs.spans.min(axis=1), pairs.spans.max(axis=1) - 1)
         )
-        lengths += np.where(first == last, max_seq_length, found).tolist()
+        lengths += np.where(first == last, max_seq_length, lengths_of(pairs) + 3).tolist()
     features = pretraining_features(max_seq_length, reference.max_predictions_per_seq)
     original = read_examples(str(reference.records), features)["input_mask"].sum(1)
     assert sorted(lengths) == sorted(original.tolist())

@@ -14,31 +14,22 @@ from data_prep.languages import resolve_language
 from data_prep.sentences import split_sentences
 
 
-def read_oracle() -> dict[str, list[str]]:
-    """Return the sentences by language; in those with `*` no space separates them."""
-    text = (pathlib.Path(__file__).parent / "sentences.txt").read_text("utf-8")
-    lines = [line for line in text.split("\n") if not line.startswith("#")]
-    groups = itertools.groupby(lines, key=bool)
-    paragraphs = [list(group) for has_text, group in groups if has_text]
-    return {language: sentences for language, *sentences in paragraphs}
+def read_oracle() -> list[tuple[str, list[str]]]:
+    """Return languages and sentences; in languages with `*` no space separates them."""
+    folder = pathlib.Path(__file__).parent
+    lines = (folder / "sentences.txt").read_text("utf-8").split("\n")
+    groups = itertools.groupby((line for line in lines if not line.startswith("#")), key=bool)
+    found = [(language, sentences) for has_text, (language, *sentences) in groups if has_text]
+    # Words, brackets and quotations that look like ends, or do not.
+    lines = (folder / "sentence_pairs.txt").read_text("utf-8").split("\n")
+    pairs = (line.split("\t") for line in lines if "\t" in line)
+    return [*found, *((language, text.split(" | ")) for language, text in pairs)]
 
 
-@pytest.mark.parametrize(("language", "sentences"), read_oracle().items())
+@pytest.mark.parametrize(("language", "sentences"), read_oracle())
 def test_sentences_as_a_reader_would_split_them(language, sentences):
     space = "" if language.endswith("*") else " "
     assert split_sentences(space.join(sentences), language.rstrip("*")) == sentences
-
-
-def read_pairs() -> list[tuple[str, list[str]]]:
-    """Return the languages and sentences of the pairs."""
-    text = (pathlib.Path(__file__).parent / "sentence_pairs.txt").read_text("utf-8")
-    rows = [line.split("\t") for line in text.split("\n") if "\t" in line]
-    return [(language, text.split(" | ")) for language, text in rows]
-
-
-@pytest.mark.parametrize(("language", "sentences"), read_pairs())
-def test_words_brackets_and_quotations_that_look_like_ends_or_do_not(language, sentences):
-    test_sentences_as_a_reader_would_split_them(language, sentences)
 
 
 # Commas, a Burmese genitive, and what `sentencex` takes for the point of an abbreviation.

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from data_prep import parallel, sentence_sample, text_units, train_vocabulary
 from data_prep.train_vocabulary import VocabularyOptions, accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
-from tests.conftest import ROOT
+from tests.conftest import run_python
 
 # How every vocabulary of the published English models begins.
 FIRST_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *'()"-.–£€']
@@ -49,12 +47,12 @@ def test_text_is_lower_cased_without_accents_first(tmp_path):
 )
 def test_the_same_text_gives_the_same_files(corpus, tmp_path, model_type, endings):
     for name in "ab":  # each in a process with hash seeds of its own
-        command = [
+        done = run_python(
             "-m", "data_prep.train_vocabulary", f"--model_type={model_type}", "--vocab_size=700",
             f"--input_file={corpus}", f"--output_prefix={tmp_path}/{name}",
             "--input_sentence_size=500",
-        ]  # fmt: skip
-        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
     for ending in endings:
         contents = [(tmp_path / f"{name}.{ending}").read_bytes() for name in "ab"]
         assert contents[0] == contents[1]
