@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import lzma
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples
 from tests.support import references
-from tests.support.texts import contents, create, tokenized, unmasked
+from tests.support.texts import COMPRESS, contents, create, tokenized, unmasked
 
 
 def texts_of(corpus, tokenizer) -> list[bytes]:
@@ -281,7 +280,7 @@ def test_compressed_text_gives_the_same_records(options, corpus, tmp_path, docum
     if document_sentences:
         assert manifest["documents"] == -(-manifest["sentences"] // document_sentences)
     plain = pathlib.Path(options.output_file[0]).read_bytes()
-    (tmp_path / "in.txt.xz").write_bytes(lzma.compress(corpus.read_bytes()))
+    (tmp_path / "in.txt.xz").write_bytes(COMPRESS[".xz"](corpus.read_bytes()))
     # What `extract_corpus` wrote next to the text before; globs pass over it.
     (tmp_path / "in.corpus.json").write_text('{"seconds": 1}')
     (tmp_path / "in.sources.tsv").write_text("book\tname\n")

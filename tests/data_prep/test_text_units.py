@@ -1,14 +1,11 @@
 """A corpus in units: every document is read once, for any ranges."""
 
-import bz2
 import gzip
 import io
-import lzma
 import re
 import unicodedata
 from collections import Counter
 
-import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +23,7 @@ from data_prep.text_units import (
     stripped,
 )
 from tests.conftest import random_inputs
+from tests.support.texts import COMPRESS
 
 # White space of ASCII and beyond, alone and around text.
 LINES = st.lists(
@@ -81,14 +79,6 @@ def test_lines_are_blank_where_nothing_can_be_seen():
 
 
 HIDDEN = {"Cf", "Cc", "Mn", "Lo", "Cn"}  # a few of the last three, which Unicode calls ignorable
-
-
-COMPRESS = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": lambda content: pyarrow.compress(content, "zstd", asbytes=True),
-}
 
 
 @given(

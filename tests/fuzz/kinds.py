@@ -5,7 +5,6 @@ import functools
 import gzip
 import importlib.util
 import json
-import lzma
 import pathlib
 import shutil
 import tempfile
@@ -57,6 +56,7 @@ from tests.support.hub import write_parquet
 from tests.support.layouts import split_weights
 from tests.support.models import CONFIGS, keras_file, random_model, values_of, write_trained
 from tests.support.references import OWN_VOCABULARY
+from tests.support.texts import COMPRESS
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
@@ -447,13 +447,8 @@ KINDS: dict[str, Kind] = {
     "book": _corpus("books", "a.txt", BOOK),
     "text": _corpus("text", "a.txt", BOOK),
     **{
-        f"text, compressed ({name})": _corpus("text", f"a.txt.{name}", compress(BOOK.encode()))
-        for name, compress in (
-            ("gz", gzip.compress),
-            ("bz2", bz2.compress),
-            ("xz", lzma.compress),
-            ("zst", functools.partial(pyarrow.compress, codec="zstd", asbytes=True)),
-        )
+        f"text, compressed ({ending})": _corpus("text", f"a.txt{ending}", compress(BOOK.encode()))
+        for ending, compress in COMPRESS.items()
     },
     "wikitext": _corpus("wikitext", "a.tokens", " = Title = \n\n A text .\n"),
     "corpus of passages": _corpus("reading_sets", "a.json", SQUAD),

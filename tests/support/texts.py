@@ -1,12 +1,17 @@
 """Tokenized texts, and runs of data preparation."""
 
+import bz2
+import functools
+import gzip
 import json
+import lzma
 import os
 import pathlib
 import pickle
 from collections import Counter
 
 import numpy as np
+import pyarrow
 
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
@@ -20,6 +25,13 @@ from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.segments import TokenizedDocuments
 from data_prep.text_units import TextUnit, read_unit
 from data_prep.tfrecords import read_examples
+
+COMPRESS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": functools.partial(pyarrow.compress, codec="zstd", asbytes=True),
+}
 
 
 class Killed(BaseException):

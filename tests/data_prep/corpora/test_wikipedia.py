@@ -3,12 +3,10 @@
 import bz2
 import gzip
 import html
-import lzma
 import pathlib
 import random
 import re
 
-import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from albert_tf.errors import InputError
 from data_prep.corpora import dumps
 from data_prep.corpora.base import Document
 from tests.conftest import random_inputs
-from tests.support.texts import read_corpus
+from tests.support.texts import COMPRESS, read_corpus
 
 HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
   <siteinfo>
@@ -257,10 +255,10 @@ def test_entities_that_are_no_characters(tmp_path, is_raw):
 COMPRESSIONS = {  # and the share of the pages that are in a block which a cut makes unreadable
     "": (bytes, 0.02),
     ".gz": (gzip.compress, 0.03),
-    ".xz": (lzma.compress, 0.03),
+    ".xz": (COMPRESS[".xz"], 0.03),
     ".bz2": (lambda xml: bz2.compress(xml, 1), 0.3),  # blocks of 100 kB
     ".streams.bz2": (lambda xml: streams(xml, 20_000), 0.15),
-    ".zst": (lambda xml: pyarrow.compress(xml, "zstd", asbytes=True), 0.3),  # of 128 KiB
+    ".zst": (COMPRESS[".zst"], 0.3),  # of 128 KiB
 }
 
 
