@@ -64,15 +64,13 @@ def words_of(tokenizer: Tokenizer, ids: np.ndarray, boundary: np.ndarray) -> lis
 
 
 def test_the_words_of_examples_are_those_of_the_segmenter(options):
-    create_options = dataclasses.replace(options, masking="dynamic")
-    manifest, examples = create(create_options)
+    manifest, examples = create(dataclasses.replace(options, masking="dynamic"))
     tokenizer = Tokenizer.load(options.vocab_file)
     expected = {word.lower() for sentence in SENTENCES for word in rjieba.cut(sentence)}
     assert "语言" in expected
     seen = set()
-    for ids, boundary, mask in zip(
-        examples["input_ids"], examples["token_boundary"], examples["input_mask"], strict=True
-    ):
+    names = ("input_ids", "token_boundary", "input_mask")
+    for ids, boundary, mask in zip(*(examples[name] for name in names), strict=True):
         found = words_of(tokenizer, ids[: mask.sum()], boundary[: mask.sum()])
         # Segments may be cut off within words.
         for word, after in itertools.pairwise(found):
@@ -87,15 +85,11 @@ def test_the_words_of_examples_are_those_of_the_segmenter(options):
 def test_whole_words_are_masked(options):
     _, examples = create(options)
     _, plain = create(dataclasses.replace(options, word_segmenter=None))
+    names = ("input_ids", "token_boundary", "masked_lm_positions", "masked_lm_weights")
     for features, whole in ((examples, True), (plain, False)):
         longer = 0
-        for ids, boundary, positions, weights in zip(
-            features["input_ids"],
-            features["token_boundary"],
-            features["masked_lm_positions"],
-            features["masked_lm_weights"],
-            strict=True,
-        ):
+        rows = zip(*(features[name] for name in names), strict=True)
+        for ids, boundary, positions, weights in rows:
             masked = set(positions[weights > 0].tolist())
             ends = np.append(np.flatnonzero(boundary), boundary.nonzero()[0].max() + 1)
             for begin, end in itertools.pairwise(ends.tolist()):
