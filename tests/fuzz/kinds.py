@@ -47,8 +47,6 @@ from albert_tf.training.health import Workload
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.rows import read_rows
-from data_prep.corpora import CORPUS_FORMATS
-from data_prep.corpora.base import Counts, ReaderOptions
 from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.input.test_manifest import changed as manifest_of
 from tests.support.clue_files import C3_TEST
@@ -56,7 +54,7 @@ from tests.support.hub import write_parquet
 from tests.support.layouts import split_weights
 from tests.support.models import CONFIGS, keras_file, random_model, values_of, write_trained
 from tests.support.references import OWN_VOCABULARY
-from tests.support.texts import COMPRESS
+from tests.support.texts import COMPRESS, read_corpus
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
@@ -149,10 +147,8 @@ def _parquet(rows: list[dict[str, Any]]) -> Callable[[pathlib.Path], None]:
 
 def _corpus(format: str, name: str, content: Any) -> Kind:
     def read(path: str) -> None:
-        corpus, options = CORPUS_FORMATS[format], ReaderOptions()
-        for unit in corpus.units([path], options):
-            for document in corpus.documents(unit, options, Counts()):
-                "".join(document.paragraphs).encode()
+        for document in read_corpus(format, path)[0]:
+            "".join(document.paragraphs).encode()
 
     return _file(name, content, read)
 
