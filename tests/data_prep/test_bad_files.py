@@ -4,11 +4,8 @@ import dataclasses
 import gzip
 import json
 import os
-import pathlib
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from albert_tf.errors import InputError, StorageUnavailable
 from data_prep import extraction, pretraining_data
@@ -16,13 +13,10 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.train_vocabulary import VocabularyOptions, train_vocabulary
 from tests.data_prep.corpora.test_wikipedia import dump, page
+from tests.support.hub import write_parquet
 from tests.support.texts import corpus_options
 
 _SENTENCE = "This is a sentence that is good."
-
-
-def _parquet(path: pathlib.Path, values: list) -> None:
-    parquet.write_table(pyarrow.table({"text": values}), path)
 
 
 def _csv(end: str) -> str:
@@ -46,7 +40,7 @@ CASES = {  # format, name, good content, bad content, message
     "csv, not UTF-8": ("table", "csv", _csv("\n").encode(), _csv("\n\xe9").encode("latin1"), "UTF"),
     "squad": ("reading_sets", "json", json.dumps({"article": _SENTENCE}).encode(), b"[]", "SQuAD"),
     "wikipedia": ("wikipedia", "xml", dump([page("T", _SENTENCE)]), b"<html>", "not the XML of"),
-    "parquet": ("table", "parquet", [_SENTENCE], [1],
+    "parquet": ("table", "parquet", [{"text": _SENTENCE}], [{"text": 1}],
                 r"`text_column`=text: must contain text; in .*z\.parquet, the type is int64"),
 }  # fmt: skip
 
@@ -56,7 +50,7 @@ def test_a_bad_file_is_refused_early_or_left_out(tmp_path, monkeypatch, caplog, 
     format, ending, good, bad, message = CASES[name]
     for folder, content in (("a", good), ("z", bad)):
         path = tmp_path / f"{folder}.{ending}"
-        _parquet(path, content) if ending == "parquet" else path.write_bytes(content)
+        write_parquet(path, content) if ending == "parquet" else path.write_bytes(content)
     (tmp_path / "first.txt").write_text("This comes first.\n\nAnd this.")
     pattern = str(tmp_path / f"?.{ending}")
     options = ExtractionOptions(

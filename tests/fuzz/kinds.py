@@ -12,8 +12,6 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pyarrow
-
 from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_json

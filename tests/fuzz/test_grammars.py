@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.corpora import CORPUS_FORMATS
-from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import make_output_documents, split_paragraphs
 from tests.data_prep.corpora.test_wikipedia import dump, page
+from tests.support.texts import read_corpus
 
 pytestmark = [pytest.mark.integration, pytest.mark.hypothesis]
 
@@ -125,20 +125,20 @@ GRAMMARS = {
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_what_a_grammar_gives_is_read(tmp_path, name):
     grammar = GRAMMARS[name]
-    path, format = tmp_path / grammar.file, CORPUS_FORMATS[grammar.format]
+    path = tmp_path / grammar.file
+    has_sentences = CORPUS_FORMATS[grammar.format].has_sentences
 
     @given(grammar.contents)
     def read(content):
         path.write_bytes(content)
-        counts = Counts()
-        for unit in format.units([str(path)], ReaderOptions()):
-            for document in format.documents(unit, ReaderOptions(), counts):
-                split = split_paragraphs(document, _OPTIONS, format.has_sentences, counts)
-                parts = [paragraph.sentences for paragraph in split]
-                for output in make_output_documents(document, parts, 1, _OPTIONS):
-                    assert output.text.count(b"\n") == output.sentences
-                    assert not re.search("[\t\r\n]", output.name + output.source)
-                    assert name != "wikipedia" or not _MARKS.search(output.text.decode())
+        documents, counts = read_corpus(grammar.format, path)
+        for document in documents:
+            split = split_paragraphs(document, _OPTIONS, has_sentences, counts)
+            parts = [paragraph.sentences for paragraph in split]
+            for output in make_output_documents(document, parts, 1, _OPTIONS):
+                assert output.text.count(b"\n") == output.sentences
+                assert not re.search("[\t\r\n]", output.name + output.source)
+                assert name != "wikipedia" or not _MARKS.search(output.text.decode())
         assert not (grammar.is_valid and counts.skipped)
 
     read()
