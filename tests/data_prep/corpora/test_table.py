@@ -6,6 +6,9 @@ import gzip
 import json
 import os
 import pathlib
+import random
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 
@@ -13,9 +16,12 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora import table
 from data_prep.corpora.base import Counts, ReaderOptions
+from tests.conftest import ROOT, run_python
+from tests.support.hub import serving
 from tests.support.texts import COMPRESS, read_corpus
 
 ROWS = [
@@ -28,8 +34,8 @@ ROWS = [
 PARAGRAPHS = [["One line."], ['Two, "quoted"', "lines."], ["Grüße, 世界 NA"]]
 
 
-def write_parquet(path: pathlib.Path, rows: list[dict]) -> None:
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
+def write_parquet(path: pathlib.Path, rows: list[dict], row_group_size: int = 2) -> None:
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=row_group_size)
 
 
 def write_json(path: pathlib.Path, rows: list[dict]) -> None:
@@ -87,7 +93,7 @@ def test_tsv_has_no_quotes(tmp_path):
 
 def test_row_groups_are_units(tmp_path):
     rows = [{"text": f"Row {number}."} for number in range(25)]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "b.parquet", row_group_size=10)
+    write_parquet(tmp_path / "b.parquet", rows, 10)
     write_json(tmp_path / "a.jsonl", rows[:2])
     options = ReaderOptions()
     units = list(table.units([str(tmp_path / "*")], options))
@@ -100,7 +106,7 @@ def test_row_groups_are_units(tmp_path):
 
 def test_rows_can_be_grouped(tmp_path):
     rows = [{"text": f"sentence {number} ." if number != 4 else ""} for number in range(25)]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "b.parquet", row_group_size=10)
+    write_parquet(tmp_path / "b.parquet", rows, 10)
     found, counts = read(tmp_path / "b.parquet", document_sentences=4)
     assert [(document.name, len(document.paragraphs)) for document in found] == [
         ("b.parquet:1", 4), ("b.parquet:6", 4), ("b.parquet:10", 1),
@@ -232,3 +238,66 @@ def test_what_an_unclosed_quotation_mark_opens_may_be_too_long(tmp_path):
             read(path)
     finally:
         csv.field_size_limit(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    """Return two Parquet files of eight row groups in all."""
+    folder = tmp_path_factory.mktemp("hub") / "de"
+    folder.mkdir()
+    draw = random.Random(1)
+    for number in range(2):
+        rows = [
+            {"text": "\n".join(f"Sentence {draw.getrandbits(200)} of {row}." for _ in range(20))}
+            for row in range(800)
+        ]
+        write_parquet(folder / f"train-{number}.parquet", rows, 200)
+    return folder
+
+
+def words_of(pattern: str, output: pathlib.Path) -> list[str]:
+    words = ["-m", "data_prep.extract_corpus", "--format=table", "--num_processes=1"]
+    return [*words, f"--input_file={pattern}", f"--output_file={output}"]
+
+
+@pytest.mark.integration
+def test_a_data_set_of_the_hub_gives_the_corpus_of_its_files(folder, tmp_path):
+    expected, output = tmp_path / "local" / "corpus.txt", tmp_path / "hub" / "corpus.txt"
+    name = "hf://datasets/org/name/de/*.parquet"
+    with serving(folder.parent) as hub:
+        assert run_python(*words_of(f"{folder}/*.parquet", expected)).returncode == 0
+        # Killed on the way, then resumed.
+        command = [sys.executable, *words_of(name, output)]
+        first = subprocess.Popen(command, env=os.environ | {"HF_ENDPOINT": hub.endpoint}, cwd=ROOT)
+        hub.on_request = lambda number: first.kill() if number == 8 else None
+        assert first.wait() != 0
+        assert not output.exists()
+        hub.on_request = lambda number: None
+        done = run_python(*words_of(name, output), HF_ENDPOINT=hub.endpoint)
+    assert "resuming the unfinished run" in done.stdout
+    assert output.read_bytes() == expected.read_bytes()
+    summary = json.loads((output.parent / "corpus.corpus.json").read_text())
+    assert summary["input_checksums"] == {
+        f"hf://datasets/org/name/de/{path.name}": f"sha256:{files.sha256_of(str(path))}"
+        for path in sorted(folder.iterdir())
+    }
+    assert sum(summary["inputs"].values()) == sum(path.stat().st_size for path in folder.iterdir())
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hf://datasets/org/name/fr/*.parquet", "404 Not Found"),
+        ("hf://datasets/org/other/*.parquet", "repository not found"),
+        ("hf://datasets/org/name/de/none.parquet", "no file matches"),
+        ("nonsense://a/b.parquet", "Protocol not known"),
+    ],
+)
+def test_what_the_hub_does_not_have_is_one_line(folder, tmp_path, name, message):
+    with serving(folder.parent) as hub:
+        done = run_python(*words_of(name, tmp_path / "corpus.txt"), HF_ENDPOINT=hub.endpoint)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert name in done.stderr
+    assert message in done.stderr
