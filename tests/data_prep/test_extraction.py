@@ -267,7 +267,7 @@ def test_damaged_input_is_a_warning(inputs, tmp_path, caplog):
         ({"source": ("books:{}/empty",)}, "`source`: no file matches '.*empty/"),
         ({"templates": "none.txt"}, "`templates`=none.txt: no such file"),
         ({"templates": "in/rows.txt"}, "`templates`=in/rows.txt: line 1, a: b: must be NAME"),
-        ({"templates": "in/rows.txt", "source": ("text:in/lines.txt",)},
+        ({"templates": "in/rows.txt", "source": (), "format": "text", "input_file": ("in/l*",)},
          "`templates`=in/rows.txt: needs `format`=wikipedia"),
     ],
 )  # fmt: skip
@@ -278,7 +278,9 @@ def test_invalid_sources_and_templates_are_reported(
     (tmp_path / "empty").mkdir()
     (tmp_path / "in" / "rows.txt").write_text("a: b")
     if "source" in changes:
-        changes = {"source": tuple(source.format(tmp_path) for source in changes["source"])}
+        changes = changes | {
+            "source": tuple(source.format(tmp_path) for source in changes["source"])
+        }
     with pytest.raises(InputError, match=message):
         extract_corpus.run(dataclasses.replace(options, **changes))
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "in" not in path.parts]
