@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from albert_tf.engines.startup import without_garbage_collection
 from albert_tf.environment import KEPT_MEMORY
+from albert_tf.errors import InputError
 from albert_tf.files import remote
 from albert_tf.logs import logs_on_console
 
@@ -86,6 +87,14 @@ def run_python(*words: Any, **variables: str) -> subprocess.CompletedProcess[str
     """Run Python in the repository's root, with more variables of the environment."""
     command, environment = [sys.executable, *map(str, words)], {**os.environ, **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def refusal(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+    """Return the message, in one line, of a call that must be refused."""
+    with pytest.raises(InputError) as error:
+        call(*arguments, **named)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 def free_addresses(count: int) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import TensorFlowFolder
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.context import (
     adjacent_files,
@@ -26,7 +25,8 @@ from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.folder import check_trained_folder
-from tests.support import finetuning
+from tests.conftest import refusal
+from tests.support.clue_files import write_json, write_lines
 from tests.support.finetuning import options_of, write_files
 from tests.training.test_records import manifest_of
 
@@ -66,14 +66,12 @@ def test_config_and_vocabulary_come_from_flags_then_output_then_weights(files):
 
 def test_dropout_of_the_model_is_replaced(files):
     options = options_of(files, files / "none")
-    assert find_config(options).hidden_dropout_prob == 0.1
+    usual = find_config(options)
+    assert usual.hidden_dropout_prob == 0.1
     for rate in (0.0, 0.3):
         config = find_config(dataclasses.replace(options, albert_dropout=rate))
-        assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == rate
-        same = AlbertConfig.from_json_file(str(files / "config.json"))
-        assert dataclasses.replace(config, hidden_dropout_prob=0.1) == dataclasses.replace(
-            same, attention_probs_dropout_prob=rate
-        )
+        rates = {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
+        assert config == dataclasses.replace(usual, **rates)
 
 
 def test_what_is_written_beside_a_model_is_read_again(files, caplog):
@@ -143,9 +141,7 @@ def test_what_is_missing_is_named(files):
         (empty / name).unlink()
 
     def message(find, **changes) -> str:
-        with pytest.raises(InputError) as error:
-            find(options_of(files, files / "none", **changes))
-        return str(error.value)
+        return refusal(find, options_of(files, files / "none", **changes))
 
     nothing = {"albert_config_file": None, "vocab_file": None}
     weights = {**nothing, "init_checkpoint": str(empty)}
@@ -155,15 +151,12 @@ def test_what_is_missing_is_named(files):
     assert f"no albert_config.json next to {empty}" in message(find_config, **weights)
     assert message(find_tokenizer, **weights).startswith("`spm_model_file`: ")
     assert f"next to {empty}" in message(find_tokenizer, **weights)
-    assert "`spm_model_file`=from_tf_hub: needs `albert_hub" in message(
-        with_hub_module, spm_model_file="from_tf_hub"
-    )
-    assert "neither a folder nor a handle such as https://tfhub.dev/google/" in message(
-        with_hub_module, albert_hub_module_handle="nothing"
-    )
-    assert "not both" in message(
-        with_hub_module, albert_hub_module_handle=str(empty), init_checkpoint="x"
-    )
+    for changes, expected in (
+        ({"spm_model_file": "from_tf_hub"}, "`spm_model_file`=from_tf_hub: needs `albert_hub"),
+        ({"albert_hub_module_handle": "nothing"}, "a handle such as https://tfhub.dev/google/"),
+        ({"albert_hub_module_handle": str(empty), "init_checkpoint": "x"}, "not both"),
+    ):
+        assert expected in message(with_hub_module, **changes)
     hub = {**nothing, "albert_hub_module_handle": str(empty), "init_checkpoint": str(empty)}
     assert "contains no" in message(find_tokenizer, **hub)
 
@@ -236,15 +229,14 @@ def test_token_ids_are_read_again_instead_of_made(files, monkeypatch):
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    finetuning.write_files(tmp_path)
-    return Tokenizer.load(str(tmp_path / "vocab.txt"))
+    return write_files(tmp_path)
 
 
 def test_each_set_has_a_line_if_its_share_is_notable(tokenizer, tmp_path, caplog):
     train = "".join(f"cat dog\t{label}\n" for label in ["animal", "tool"] * 600)
     (tmp_path / "train.tsv").write_text(f"text\tlabel\n{train}cat “dog”\tanimal\n")
     (tmp_path / "eval.tsv").write_text("text\tlabel\ncat “saw” “\tanimal\n")
-    options = finetuning.options_of(tmp_path, tmp_path / "out", max_seq_length=8)
+    options = options_of(tmp_path, tmp_path / "out", max_seq_length=8)
     with caplog.at_level("INFO"):
         read_sets(ClassificationTask(options, tokenizer))
     lines = [line for line in caplog.messages if "unknown" in line]
@@ -255,28 +247,19 @@ def test_each_set_has_a_line_if_its_share_is_notable(tokenizer, tmp_path, caplog
 
 
 def test_questions_and_choices(tokenizer, tmp_path, caplog):
-    qas = [{"id": str(n), "question": f"cat {c}", "answers": []} for n, c in enumerate("国国京")]
-    for question in qas:
-        question["answers"] = [{"text": "dog", "answer_start": 0}]
-    content = {"data": [{"paragraphs": [{"context": "dog 中", "qas": qas}]}]}
-    (tmp_path / "squad.json").write_text(json.dumps(content))
-    squad = QuestionAnsweringOptions(
-        output_dir=str(tmp_path), train_file=str(tmp_path / "squad.json"), do_train=True
-    )
-    article = {"id": "1", "article": "dog 中", "questions": ["cat 国"], "answers": ["A"]}
-    article["options"] = [["saw", "drill 京", "file", "bird"]]
-    folder = tmp_path / "train" / "high"
-    folder.mkdir(parents=True)
-    (folder / "1.txt").write_text(json.dumps(article))
-    race = MultipleChoiceOptions(
-        output_dir=str(tmp_path),
-        data_dir=str(tmp_path),
-        do_train=True,
-        do_eval=False,
-        high_only=True,
-    )
+    answers = [{"text": "dog", "answer_start": 0}]
+    rows = [
+        {"id": n, "question": f"cat {letter}", "context": "dog 中", "answers": answers}
+        for n, letter in enumerate("国国京")
+    ]
+    choices = {"choices": ["saw", "drill 京", "file", "bird"], "answer": 0}
+    options = {"output_dir": str(tmp_path), "train_file": str(tmp_path / "rows.json")}
     with caplog.at_level("INFO"):
+        write_json(tmp_path / "rows.json", rows)
+        squad = QuestionAnsweringOptions(**options, do_train=True)
         read_sets(QuestionAnsweringTask(squad, tokenizer))
+        write_lines(tmp_path / "rows.json", [{**rows[0], **choices}])
+        race = MultipleChoiceOptions(**options, task_name="json", do_eval=False)
         read_sets(MultipleChoiceTask(race, tokenizer))
     lines = [line for line in caplog.messages if "unknown" in line]
     assert [line.rpartition(" of ")[2] for line in lines] == ["国 中 京", "国 中 京"]

@@ -1,6 +1,7 @@
 """Fine-tuning as a whole: the best checkpoint, early stopping, several runs, streams."""
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from albert_tf.finetuning.command import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
 from tests.conftest import once
 from tests.end_to_end.conftest import results_of
-from tests.support.finetuning import options_of, write_files
+from tests.support.finetuning import NO_TRAINING, options_of, write_files
 
 pytestmark = pytest.mark.integration
 
@@ -37,10 +38,8 @@ def trained(files, shared_folder, tmp_path_factory):
 
 def predicting(folder, files, **changes):
     """Return options that predict with what a folder holds, and nothing else."""
-    options = options_of(files, folder, do_train=False, do_eval=False, do_predict=True)
-    return dataclasses.replace(
-        options, albert_config_file=None, vocab_file=None, train_file=None, **changes
-    )
+    settings = {**NO_TRAINING, "do_eval": False, "do_predict": True, **changes}
+    return options_of(files, folder, **settings)
 
 
 def evaluations(folder) -> list[dict]:
@@ -73,15 +72,12 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     assert np.ptp(both[0][:, 0]) > 0.1
     np.testing.assert_allclose(*both, rtol=0, atol=1e-5)
     # Texts have up to 30 words, and there is room for 22.
-    long = [
-        line for line in (files / "predict.tsv").read_text().splitlines() if len(line.split()) > 23
-    ]
-    lost = sum(len(line.split()) - 23 for line in long)
-    said = capsys.readouterr().out
+    lines = (files / "predict.tsv").read_text().splitlines()
+    lost = [len(line.split()) - 23 for line in lines if len(line.split()) > 23]
     assert (
-        f"predict: 21 examples; {len(long)} ({len(long) / 21:.1%}) truncated to 24 tokens "
-        f"({lost} tokens dropped)"
-    ) in said
+        f"predict: 21 examples; {len(lost)} ({len(lost) / 21:.1%}) truncated to 24 tokens "
+        f"({sum(lost)} tokens dropped)"
+    ) in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -109,12 +105,8 @@ def test_all_checkpoints_are_compared(trained, files, capsys):
     options = options_of(files, trained, do_train=False, eval_checkpoints="all")
     fine_tune(options, ClassificationTask)
     said = capsys.readouterr().out
-    lines = (trained / "eval_checkpoints.tsv").read_text().splitlines()
-    rows = [
-        dict(zip(lines[0].split("\t"), map(float, line.split("\t")), strict=True))
-        for line in lines[1:]
-    ]
-    values = {row["step"]: row["eval_accuracy"] for row in rows}
+    rows = np.genfromtxt(trained / "eval_checkpoints.tsv", delimiter="\t", names=True)
+    values = dict(zip(rows["step"], rows["eval_accuracy"], strict=True))
     known = {row["step"]: row["eval_accuracy"] for row in evaluations(trained)}
     assert set(values) >= {15, 30}
     for step in set(values) & set(known):
@@ -128,9 +120,9 @@ def test_all_checkpoints_are_compared(trained, files, capsys):
 @pytest.mark.slow
 def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, capsys, monkeypatch):
     folder = tmp_path / "out"
-    options = options_of(files, folder, train_step=3, seeds=2, learning_rates=("0", "1e-2"))
-    options = dataclasses.replace(options, pad_to_max_length=True)
-    options = dataclasses.replace(options, do_predict=True)
+    same = {"train_step": 3, "pad_to_max_length": True}
+    grid = {"seeds": 2, "learning_rates": ("0", "1e-2"), "do_predict": True}
+    options = options_of(files, folder, **same, **grid)
     trainings = []
     train = single.train
 
@@ -144,9 +136,8 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     with pytest.raises(KeyboardInterrupt):
         fine_tune(options, ClassificationTask)
     fine_tune(options, ClassificationTask)
-    names = [
-        f"learning_rate-{rate}_seed-{seed}" for rate in ("0", "0.01") for seed in (12345, 12346)
-    ]
+    runs = itertools.product(("0", "0.01"), (12345, 12346))
+    names = [f"learning_rate-{rate}_seed-{seed}" for rate, seed in runs]
     assert trainings == [names[0], names[1], *names[1:]]
 
     record = json.loads((folder / "seeds.json").read_text())
@@ -181,8 +172,7 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     assert len(trainings) == 10, "nothing was trained again"
 
     # A run among several is the run by itself.
-    alone = options_of(files, tmp_path / "alone", learning_rate=0.01, random_seed=12346)
-    alone = dataclasses.replace(alone, train_step=options.train_step, pad_to_max_length=True)
+    alone = options_of(files, tmp_path / "alone", learning_rate=0.01, random_seed=12346, **same)
     fine_tune(alone, ClassificationTask)
     assert results_of(tmp_path / "alone") == results_of(folder / names[-1])
 
@@ -218,10 +208,9 @@ def test_without_a_best_checkpoint_nothing_is_evaluated(trained, files, tmp_path
     folder = shutil.copytree(trained, tmp_path / "out")
     shutil.rmtree(folder / "best")
     (folder / "eval_results.txt").unlink()
+    options = options_of(files, folder, eval_checkpoints="best", do_train=False)
     with pytest.raises(InputError, match="`eval_checkpoints`=best"):
-        fine_tune(
-            options_of(files, folder, eval_checkpoints="best", do_train=False), ClassificationTask
-        )
+        fine_tune(options, ClassificationTask)
     assert not (folder / "eval_results.txt").exists()
 
 

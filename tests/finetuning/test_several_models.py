@@ -19,19 +19,15 @@ from albert_tf.finetuning.command import check_early, fine_tune, member_options
 from albert_tf.finetuning.single_run import Scored
 from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.report.intervals import wilson
-from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
+from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import fold_rows
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.question_answering.spans import mean_of_spans
 from tests.conftest import random_inputs
 from tests.end_to_end.conftest import results_of
-from tests.support.finetuning import options_of, write_files
+from tests.support.finetuning import NO_TRAINING, labeled, options_of, write_files
 from tests.support.html import read_page
-
-
-def examples(labels) -> list[Example]:
-    return [Example(f"rows.tsv:{n}", "x", None, label) for n, label in enumerate(labels, 2)]
 
 
 @random_inputs(30)
@@ -41,22 +37,15 @@ def test_every_label_is_in_every_fold(labels, folds, seed):
     counts = {label: labels.count(label) for label in set(labels)}
     if min(counts.values()) < folds:
         with pytest.raises(InputError, match=rf"^`folds`={folds}: must be at most \d+, the number"):
-            fold_rows(dataset, examples(labels))
+            fold_rows(dataset, labeled(*labels))
         return
-    found = fold_rows(dataset, examples(labels))
+    found = fold_rows(dataset, labeled(*labels))
     assert sorted(np.concatenate([held_out for _, held_out in found])) == [*range(len(labels))]
     for train, held_out in found:
         assert sorted([*train, *held_out]) == [*range(len(labels))]
         for label, count in counts.items():
             share = sum(labels[row] == label for row in held_out)
             assert count // folds <= share <= -(-count // folds)
-
-
-def test_numbers_are_not_stratified():
-    dataset = ClassificationDataset("table", {}, target="regression", folds=3)
-    assert len(fold_rows(dataset, examples(["1", "2", "3"]))) == 3
-    with pytest.raises(InputError, match="^`folds`=3: must be at most 2, the number of rows$"):
-        fold_rows(dataset, examples(["1", "2"]))
 
 
 class FakeRun:
@@ -155,9 +144,9 @@ def test_a_fold_is_a_run_on_the_other_rows(tmp_path, monkeypatch):
     assert results_of(tmp_path / "alone") == pytest.approx(results_of(out / "fold-2"), abs=1e-5)
 
     # The models are an ensemble for other rows.
-    both = options_of(tmp_path, tmp_path / "both", do_train=False, ensemble=(f"{out}/fold-*",))
-    changes = {"albert_config_file": None, "vocab_file": None, "train_file": None}
-    fine_tune(dataclasses.replace(both, max_seq_length=None, **changes), ClassificationTask)
+    members = {"ensemble": (f"{out}/fold-*",), "max_seq_length": None}
+    both = options_of(tmp_path, tmp_path / "both", **NO_TRAINING, **members)
+    fine_tune(both, ClassificationTask)
     assert results_of(tmp_path / "both")["ensemble_models"] == 2
 
 
@@ -214,9 +203,8 @@ def test_spans_have_the_mean_of_their_probabilities(seed):
     random = np.random.default_rng(seed)
     models = [proposals(random, 2) for _ in range(3)]
     averaged = mean_of_spans(models)
-    np.testing.assert_allclose(
-        averaged["cls_logits"], np.mean([each["cls_logits"] for each in models], axis=0)
-    )
+    expected = np.mean([each["cls_logits"] for each in models], axis=0)
+    np.testing.assert_allclose(averaged["cls_logits"], expected)
     for row in range(2):
         singles = [spans_of(each, row) for each in models]
         found = spans_of(averaged, row)
@@ -237,7 +225,7 @@ def test_globs_name_folders_with_models(tmp_path):
 
 
 FOLDS = {"folds": 3, "eval_file": None}
-ENSEMBLE = {"do_train": False, "ensemble": ("1", "2"), "albert_config_file": None}
+ENSEMBLE = {**NO_TRAINING, "ensemble": ("1", "2")}
 
 
 @pytest.mark.parametrize(
@@ -275,8 +263,6 @@ def test_flags_that_do_not_go_together_are_named(tmp_path, monkeypatch, changes,
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "checkpoint").touch()
-    if "ensemble" in changes:
-        changes = changes | {"vocab_file": None, "train_file": None}
     with pytest.raises(InputError, match=re.escape(message)):
         fine_tune(options_of(tmp_path, tmp_path / "out", **changes), ClassificationTask)
     assert not (tmp_path / "out").exists()
@@ -286,7 +272,7 @@ USES = {
     "a single model": ("checkpoint", {}),
     "several runs": ("seeds.json", {"seeds": 2}),
     "a cross-validation": ("folds.json", {"folds": 2, "eval_file": None}),
-    "an ensemble": ("ensemble.tsv", {"do_train": False, "ensemble": ("models/*",)}),
+    "an ensemble": ("ensemble.tsv", {**NO_TRAINING, "ensemble": ("models/*",)}),
 }
 
 
@@ -295,18 +281,11 @@ def test_results_of_several_kinds_of_runs_are_not_mixed(tmp_path, monkeypatch, u
     monkeypatch.chdir(tmp_path)
     (file, _), (_, changes) = USES[used], USES[asked]
     write_files(tmp_path)
-    for path in (
-        f"out/{file}",
-        "out/best/checkpoint",
-        "models/1/checkpoint",
-        "models/2/checkpoint",
-    ):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).touch()
-    if asked == "an ensemble":
-        changes = changes | dict.fromkeys(("albert_config_file", "vocab_file", "train_file"))
-        for folder in ("1", "2"):
-            shutil.copy("config.json", f"models/{folder}/albert_config.json")
+    for folder in ("out/best", "models/1", "models/2"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "checkpoint").touch()
+        shutil.copy("config.json", f"{folder}/albert_config.json")
+    (tmp_path / "out" / file).touch()
     expected = contextlib.nullcontext()
     if used != asked:
         message = f"^`output_dir`=.*: contains {used}, whose results those of {asked} would replace"

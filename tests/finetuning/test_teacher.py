@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import types
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
 from albert_tf.finetuning import teacher
 from albert_tf.finetuning.command import fine_tune
 from albert_tf.finetuning.context import RunContext, read_sets
@@ -23,6 +21,8 @@ from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
 from albert_tf.tasks.tagging.options import TaggingOptions
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tokenizers import Tokenizer
+from tests.conftest import refusal
+from tests.support.clue_files import write_lines
 from tests.support.finetuning import LENGTH, options_of, write_files
 
 ENGINE = types.SimpleNamespace(
@@ -44,9 +44,7 @@ class FakeModel:
         taught_labels=lambda: ["Tool", "animal"],
         outputs=("scores",),
         encode=lambda split, examples: [len(each.text.split()) / 10 for each in examples],
-        log_probabilities=lambda examples, outputs: [
-            *log_softmax(outputs["scores"], axis=-1)[:, None]
-        ],
+        log_probabilities=lambda _, outputs: [*log_softmax(outputs["scores"], axis=-1)[:, None]],
     )
 
 
@@ -70,14 +68,8 @@ def rows(tmp_path):
 def taught(tmp_path, rows):
     out = tmp_path / "out"
     out.mkdir()
-    return options_of(
-        tmp_path,
-        out,
-        teacher=str(tmp_path),
-        teacher_weight=0.7,
-        do_eval=False,
-        long_texts="windows",
-    )
+    settings = {"teacher": str(tmp_path), "teacher_weight": 0.7, "long_texts": "windows"}
+    return options_of(tmp_path, out, do_eval=False, **settings)
 
 
 def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
@@ -129,9 +121,7 @@ def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
 
 def test_a_teacher_of_other_labels_or_another_task_is_named(tmp_path, taught, monkeypatch):
     def message(**changes):
-        with pytest.raises(InputError) as error:
-            fine_tune(dataclasses.replace(taught, **changes), ClassificationTask)
-        return str(error.value)
+        return refusal(fine_tune, dataclasses.replace(taught, **changes), ClassificationTask)
 
     monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
     monkeypatch.setattr(FakeModel.task, "taught_labels", lambda: ["tool", "plant"])
@@ -149,12 +139,10 @@ def test_a_teacher_of_other_labels_or_another_task_is_named(tmp_path, taught, mo
 
 
 def test_words_and_choices_are_taught_where_they_are(tmp_path):
-    write_files(tmp_path)
-    tokenizer = Tokenizer.load(str(tmp_path / "vocab.txt"))
+    tokenizer = write_files(tmp_path)
     words = [["cat", "saw"] * 15, ["dog", "\u200b", "bird"]]
     lines = [{"tokens": words[0]}, {"tokens": words[1], "tags": ["O", "B-X", "I-X"]}]
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    file = write_lines(tmp_path / "rows.jsonl", lines)
     options = {"output_dir": str(tmp_path), "do_train": True, "do_eval": False, "teacher": "name"}
     options |= {"train_file": str(file), "max_seq_length": LENGTH}
     task = TaggingTask(TaggingOptions(**options), tokenizer)
@@ -173,8 +161,7 @@ def test_words_and_choices_are_taught_where_they_are(tmp_path):
 
     names = ("context", "question", "choices")
     rows = [("cat", "dog _", ["saw", "file", "bird"]), ("", "cat", ["dog", "drill"])]
-    lines = [dict(zip(names, row, strict=True)) for row in rows]
-    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_lines(file, (dict(zip(names, row, strict=True)) for row in rows))
     options |= {"task_name": "json", "max_qa_length": 8}
     choices = MultipleChoiceTask(MultipleChoiceOptions(**options), tokenizer)
     (train,) = read_sets(choices)

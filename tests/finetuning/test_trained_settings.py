@@ -38,18 +38,14 @@ def record(folder, options_class, **values) -> str:
 @pytest.mark.parametrize(
     ("options_class", "recorded"),
     [
-        (ClassificationOptions, {"max_seq_length": 96, "label_separator": ";"}),
-        (MultipleChoiceOptions, {"task_name": "json", "max_seq_length": 96, "max_qa_length": 40}),
-        (
-            QuestionAnsweringOptions,
-            {
-                **{"max_seq_length": 96, "max_query_length": 20, "doc_stride": 32},
-                **{"max_answer_length": 7, "start_n_top": 2, "end_n_top": 3},
-            },
-        ),
+        (ClassificationOptions, {"label_separator": ";"}),
+        (MultipleChoiceOptions, {"task_name": "json", "max_qa_length": 40}),
+        (QuestionAnsweringOptions, {"max_query_length": 20, "doc_stride": 32, "start_n_top": 2}),
+        (QuestionAnsweringOptions, {"max_answer_length": 7, "end_n_top": 3}),
     ],
 )
 def test_options_that_are_not_given_are_those_of_training(options_class, recorded, tmp_path):
+    recorded = {**recorded, "max_seq_length": 96}
     folder = record(tmp_path, options_class, **recorded, another_key=1)
     options = with_trained_settings(options_class(output_dir=folder))
     assert {name: getattr(options, name) for name in recorded} == recorded
@@ -95,9 +91,7 @@ def test_the_kind_of_labels_need_not_be_repeated(kind, tmp_path):
 
 
 def test_a_model_of_glue_predicts_its_task_or_a_table(tmp_path):
-    folder = record(
-        tmp_path, ClassificationOptions, kind="regression", task_name="STS-B", max_seq_length=64
-    )
+    folder = record(tmp_path, ClassificationOptions, kind="regression", task_name="STS-B")
     options = ClassificationOptions(output_dir=folder, do_predict=True)
     assert with_trained_settings(options).task_name == "STS-B"
     lines = with_trained_settings(dataclasses.replace(options, predict_file="-"))
@@ -114,13 +108,8 @@ def test_a_damaged_record_is_named(tmp_path):
 
 @pytest.mark.parametrize("options_class", [ClassificationOptions, MultipleChoiceOptions])
 def test_epochs_become_steps_for_each_batch_size(options_class):
-    options = options_class(
-        output_dir="out",
-        do_eval=True,
-        num_train_epochs=2.5,
-        warmup_proportion=0.1,
-        train_batch_sizes=("8", "16"),
-    )
+    settings = {"num_train_epochs": 2.5, "warmup_proportion": 0.1, "do_eval": True}
+    options = options_class(output_dir="out", train_batch_sizes=("8", "16"), **settings)
     steps = [variant.resolved(100) for variant in options.variants()]
     assert [(each.train_step, each.warmup_step) for each in steps] == [(31, 3), (15, 1)]
     assert options.resolved(0).train_step == options_class(output_dir="out").train_step
@@ -135,9 +124,8 @@ def test_an_unknown_metric_is_refused():
         return find_metric(SimpleNamespace(options=options, metric="f1", metric_names=names))
 
     assert (metric(None), metric("eval_loss")) == ("f1", "eval_loss")
-    with pytest.raises(
-        InputError, match="`metric_for_best`=accuracy: must be one of eval_accuracy, eval_loss"
-    ):
+    message = "`metric_for_best`=accuracy: must be one of eval_accuracy, eval_loss"
+    with pytest.raises(InputError, match=message):
         metric("accuracy")
 
 
@@ -177,21 +165,13 @@ def test_frozen_variables_stay_as_they_are(tmp_path, capsys):
     """Train, and resume an interrupted run."""
     weights = write_weights(tmp_path)
     settings = {"engine": keras.backend.backend(), "do_eval": False, "optimizer": "adamw"}
-    options = options_of(tmp_path, tmp_path / "out", **settings)
+    settings |= {"init_checkpoint": weights, "freeze": FREEZE, "layer_decay": 0.5}
+    settings |= {"warmup_step": 0, "schedule": "wsd"}
     start = {name: value() for name, value in values(weights).items()}
 
     def train(name: str, steps: int) -> pathlib.Path:
-        changed = dataclasses.replace(
-            options,
-            output_dir=str(tmp_path / name),
-            init_checkpoint=weights,
-            freeze=FREEZE,
-            layer_decay=0.5,
-            warmup_step=0,
-            schedule="wsd",
-            train_step=steps,
-        )
-        fine_tune(changed, ClassificationTask)
+        options = options_of(tmp_path, tmp_path / name, train_step=steps, **settings)
+        fine_tune(options, ClassificationTask)
         return tmp_path / name
 
     trained = train("whole", 4)

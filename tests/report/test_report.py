@@ -84,9 +84,8 @@ def test_a_page_shows_what_there_is_and_folds_the_rest():
     text = render(page(section))
     reader = read_page(text)
     assert "none" not in reader.text, "the column is empty"
-    assert [each.get("class") for name, each in reader.elements if name == "td"] == [
-        "short", "number",
-    ]  # fmt: skip
+    classes = [each.get("class") for name, each in reader.elements if name == "td"]
+    assert classes == ["short", "number"]
     assert text.index("<details") > text.index(f"card {SHOWN_CARDS - 1}")
     assert text.index("<details") < text.index(f"card {SHOWN_CARDS}")
     assert '<mark class="truth prediction">b</mark>' in text
@@ -120,10 +119,8 @@ def test_tables_as_text_align_numbers_to_the_right():
 def test_errors_are_counted_and_the_first_shown():
     rows = [(f"text {n}",) for n in range(MOST_ERRORS + 5)]
     section = error_section({"text": ""}, rows, 100)
-    assert (
-        section.text
-        == f"{len(rows)} of 100 examples are predicted incorrectly. The 20 worst are listed."
-    )
+    errors = f"{len(rows)} of 100 examples are predicted incorrectly. The 20 worst are listed."
+    assert section.text == errors
     assert section.tables[0].rows == rows[:MOST_ERRORS]
     none = error_section({"text": ""}, [], 7, unit="questions")
     assert none.text == "All 7 questions are predicted correctly."

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 # Task -> split -> lines. Labels are texts in some published files and numbers in others.
@@ -90,11 +91,7 @@ C3 = {
             ["小明每天六点起床，先跑步，再吃早饭。"],
             [
                 {"question": "小明起床后先做什么？", "choice": ["跑步", "吃饭"], "answer": "跑步"},
-                {
-                    "question": "文中__处应填：",
-                    "choice": ["早", "晚", "早", "中"],
-                    "answer": "早",
-                },
+                {"question": "文中__处应填：", "choice": ["早", "晚", "早", "中"], "answer": "早"},
             ],
             "1-2",
         ]
@@ -136,10 +133,11 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")
 
 
-def write_lines(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:
+def write_lines(path: pathlib.Path, rows: Iterable[dict[str, Any]]) -> pathlib.Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     path.write_text("".join(lines), "utf-8")
+    return path
 
 
 def write_classification(folder: pathlib.Path, task: str) -> None:

@@ -3,11 +3,19 @@
 import json
 import pathlib
 import random
+from collections.abc import Iterable
 
+from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tokenizers import Tokenizer
 
 WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
 LENGTH = 24
+
+# Options of runs that only read what a folder holds.
+NO_TRAINING = {
+    "do_train": False, "albert_config_file": None, "vocab_file": None, "train_file": None,
+}  # fmt: skip
 
 CONFIG = {
     "embedding_size": 8,
@@ -21,11 +29,18 @@ CONFIG = {
 }
 
 
-def write_files(folder: pathlib.Path) -> None:
-    """Vocabulary, config and tables of texts of very different lengths."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sum(WORDS.values(), [])]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    (folder / "config.json").write_text(json.dumps({**CONFIG, "vocab_size": len(pieces)}))
+def word_pieces(folder: pathlib.Path, words: Iterable[str]) -> Tokenizer:
+    """Write a vocabulary of words and special symbols; return its tokenizer."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
+    return Tokenizer.load(f"{folder}/vocab.txt")
+
+
+def write_files(folder: pathlib.Path) -> Tokenizer:
+    """Write a vocabulary, a config and tables of texts of very different lengths."""
+    tokenizer = word_pieces(folder, sum(WORDS.values(), []))
+    config = {**CONFIG, "vocab_size": tokenizer.vocab_size}
+    (folder / "config.json").write_text(json.dumps(config))
     draw = random.Random(0)
     for name, count in (("train", 66), ("eval", 37), ("predict", 21)):
         lines = ["text\tlabel"]
@@ -34,6 +49,12 @@ def write_files(folder: pathlib.Path) -> None:
             words = draw.choices(WORDS[label], k=draw.randint(1, 30))
             lines.append(f"{' '.join(words)}\t{label}")
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    return tokenizer
+
+
+def labeled(*labels) -> list[Example]:
+    """Return rows of a table with these labels and the same text."""
+    return [Example(f"rows.tsv:{row}", "x", None, label) for row, label in enumerate(labels, 2)]
 
 
 def options_of(folder: pathlib.Path, output_dir: pathlib.Path, **changes) -> ClassificationOptions:

@@ -24,6 +24,7 @@ from albert_tf.prediction.tasks import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from albert_tf.text_models.task_model import TaskModel
+from tests.end_to_end.conftest import results_of
 from tests.support import finetuning
 
 WORDS = sum(finetuning.WORDS.values(), [])
@@ -257,8 +258,9 @@ def check(folder: pathlib.Path, name: str) -> None:
     check_same_weights(fitted.model, trained.model)
 
     # Results and predictions are those of the command.
-    evaluated = trained.evaluate(*case.columns)
-    assert evaluated == pytest.approx(results_in(out), abs=1e-5)
+    results = results_of(out)
+    results.pop("global_step", None)
+    assert trained.evaluate(*case.columns) == pytest.approx(results, abs=1e-5)
 
     def predicted(model: TaskModel) -> list[dict]:
         return model._predict_rows(case.inputs, 32)
@@ -299,9 +301,9 @@ def check(folder: pathlib.Path, name: str) -> None:
         both |= {"engine": "tensorflow", "do_train": False, "ensemble": members}
         fine_tune(options_class(output_dir=f"{folder}/both", **both), task)
         check_close(case.written(folder / "both"), expected)
-        together = results_in(folder / "both")
+        together = results_of(folder / "both")
         (single,) = (key for key in together if key.startswith("single_2_"))
-        assert together[single] == pytest.approx(results_in(out)[single.removeprefix("single_2_")])
+        assert together[single] == pytest.approx(results[single.removeprefix("single_2_")])
 
     # In the format of Hugging Face, it is the same model.
     if not is_variant and heads()[open_preset(str(saved)).head].huggingface:
@@ -342,11 +344,3 @@ def check_close(found: Any, expected: Any) -> None:
         assert found == pytest.approx(expected, abs=2e-6)
     else:
         assert found == expected
-
-
-def results_in(folder: pathlib.Path) -> dict[str, float]:
-    """Return the results of an evaluation, except the step."""
-    lines = (folder / "eval_results.txt").read_text().splitlines()
-    results = {name: float(value) for name, value in (line.split(" = ") for line in lines)}
-    results.pop("global_step", None)
-    return results

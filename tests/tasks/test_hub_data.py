@@ -21,6 +21,7 @@ from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import read_squad
 from albert_tf.tasks.tagging.options import TaggingOptions
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
+from tests.conftest import refusal
 from tests.support.glue_files import write_hub_task, write_task
 from tests.support.hub import COMMIT, Hub, serving, write_parquet
 
@@ -39,12 +40,11 @@ def read_glue(name: str, data_dir: str | None, split: str) -> list:
     ]
 
 
-def write_mrpc(published: pathlib.Path, hub: pathlib.Path) -> None:
-    write_task(published, "MRPC")
-    write_hub_task(hub, "MRPC")
+def squad_options(name: str, data_dir: str | None = None) -> QuestionAnsweringOptions:
+    return QuestionAnsweringOptions(output_dir="out", task_name=name, data_dir=data_dir)
 
 
-def squad_writer(config: str, version: str):
+def squad(name: str, config: str, version: str) -> tuple[Callable, Callable]:
     def write(published: pathlib.Path, hub: pathlib.Path) -> None:
         published.mkdir()
         for split, name in (("train", "train"), ("validation", "dev")):
@@ -63,20 +63,12 @@ def squad_writer(config: str, version: str):
             (published / f"{name}-{version}.json").write_text(json.dumps(content))
             write_parquet(hub / f"{config}/{split}-00000-of-00001.parquet", table)
 
-    return write
-
-
-def squad_options(name: str, data_dir: str | None = None) -> QuestionAnsweringOptions:
-    return QuestionAnsweringOptions(output_dir="out", task_name=name, data_dir=data_dir)
-
-
-def squad_reader(name: str) -> Callable[[str | None, str], list]:
     def read(data_dir: str | None, split: str) -> list:
         file = read_squad(squad_options(name, data_dir).split_file(split))
-        assert file.version_2 == (name == "SQuAD_v2")
+        assert file.version_2 == (version == "v2.0")
         return [*file.questions, file.labeled]
 
-    return read
+    return write, read
 
 
 def write_race(published: pathlib.Path, hub: pathlib.Path) -> None:
@@ -114,8 +106,8 @@ def race_reader(count: int, **levels: bool) -> Callable[[str | None, str], list]
     return read
 
 
-def tags_writer(folder: str, *files: str):
-    """Return files of the splits train, validation and test; msra_ner has no validation set."""
+def tags(folder: str, *files: str) -> tuple[Callable, Callable]:
+    """Return what writes and what reads files of train, perhaps validation, and test."""
 
     def write(published: pathlib.Path, hub: pathlib.Path) -> None:
         (published / folder).mkdir(parents=True)
@@ -129,37 +121,23 @@ def tags_writer(folder: str, *files: str):
                 path = hub / f"{folder}/{split}/{shard:04d}.parquet"
                 write_parquet(path, [{"id": str(shard), **row}])
 
-    return write
-
-
-def tags_reader(name: str) -> Callable[[str | None, str], list]:
     def read(data_dir: str | None, split: str) -> list:
-        options = TaggingOptions(output_dir="out", task_name=name, data_dir=data_dir)
-        names = ReadOptions(tag_names=options.tag_set.tag_names)
-        files = options.split_files(split)
-        return [e._replace(location="", id="") for f in files for e in read_tagged(f, names)]
+        options = TaggingOptions(output_dir="out", task_name=folder, data_dir=data_dir)
+        names, paths = ReadOptions(tag_names=options.tag_set.tag_names), options.split_files(split)
+        return [e._replace(location="", id="") for path in paths for e in read_tagged(path, names)]
 
-    return read
+    return write, read
 
 
 # Its repository on the Hub; what writes the published files, and those of the Hub, into a folder
 # each; and what reads the rows of a split in `data_dir`, or by name.
 HUB_DATA = {
-    "mrpc": ("nyu-mll/glue", write_mrpc, lambda *args: read_glue("MRPC", *args)),
-    "squad": ("rajpurkar/squad", squad_writer("plain_text", "v1.1"), squad_reader("squad")),
-    "squad_v2": ("rajpurkar/squad_v2", squad_writer("squad_v2", "v2.0"), squad_reader("SQuAD_v2")),
+    "squad": ("rajpurkar/squad", *squad("squad", "plain_text", "v1.1")),
+    "squad_v2": ("rajpurkar/squad_v2", *squad("SQuAD_v2", "squad_v2", "v2.0")),
     "race": ("ehovy/race", write_race, race_reader(8)),
     "race, high only": ("ehovy/race", write_race, race_reader(4, high_only=True)),
-    "conll2003": (
-        "eriktks/conll2003",
-        tags_writer("conll2003", "eng.train", "eng.testa", "eng.testb"),
-        tags_reader("conll2003"),
-    ),
-    "msra_ner": (
-        "levow/msra_ner",
-        tags_writer("msra_ner", "msra_train_bio.txt", "msra_test_bio.txt"),
-        tags_reader("msra_ner"),
-    ),
+    "conll2003": ("eriktks/conll2003", *tags("conll2003", "eng.train", "eng.testa", "eng.testb")),
+    "msra_ner": ("levow/msra_ner", *tags("msra_ner", "msra_train_bio.txt", "msra_test_bio.txt")),
 }
 
 
@@ -204,11 +182,10 @@ def test_data_of_the_hub_is_that_of_the_published_files(name, serve, tmp_path):
 def test_offline_without_a_cache_the_way_around_is_named(name, serve, monkeypatch):
     offline(monkeypatch)
     repository, _, read = HUB_DATA[name]
-    with pytest.raises(InputError) as error:
-        read(None, "train")
-    assert str(error.value).startswith(f"`data_dir`=hf://datasets/{repository}")
-    assert "HF_HUB_OFFLINE is set" in str(error.value)
-    assert f"hf download {repository} --repo-type=dataset" in str(error.value)
+    error = refusal(read, None, "train")
+    assert error.startswith(f"`data_dir`=hf://datasets/{repository}")
+    assert "HF_HUB_OFFLINE is set" in error
+    assert f"hf download {repository} --repo-type=dataset" in error
 
 
 def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeypatch):
@@ -222,10 +199,9 @@ def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeyp
     assert read_glue("MRPC", None, "train") == read_glue("MRPC", str(tmp_path / "glue"), "train")
     # The cache has a part of the data set.
     for name, split in (("MRPC", "eval"), ("RTE", "train")):
-        with pytest.raises(InputError) as error:
-            read_glue(name, None, split)
-        assert str(error.value).startswith("`data_dir`=hf://datasets/nyu-mll/glue: no")
-        assert "hf download nyu-mll/glue --repo-type=dataset" in str(error.value)
+        error = refusal(read_glue, name, None, split)
+        assert error.startswith("`data_dir`=hf://datasets/nyu-mll/glue: no")
+        assert "hf download nyu-mll/glue --repo-type=dataset" in error
     assert hub.requests == 1
 
 
@@ -284,16 +260,13 @@ def test_files_and_folders_of_any_data_set(serve, tmp_path):
     assert hub.requests == 3  # two of the files have the same content
     for path, message in (
         ("org/name/none.tsv", "`train_file`=hf://datasets/org/name/none.tsv: no none.tsv in"),
-        ("org/other/a.tsv", "`train_file`=hf://datasets/org/other/a.tsv: .*no data set of this"),
+        ("org/other/a.tsv", "no data set of this"),
         ("org/name/SST-2/*", "matches 3 files; must name a single one"),
         ("org/name", "names a data set; must name a file of it"),
         ("name", "must be hf://datasets/ORGANIZATION/NAME/PATH"),
     ):
         wrong = dataclasses.replace(options, train_file=f"hf://datasets/{path}")
-        with pytest.raises(
-            InputError, match=message.replace("*", r"\*") if "/*" in path else message
-        ):
-            wrong.with_local_files()
+        assert message in refusal(wrong.with_local_files)
 
 
 def test_fine_tuning_takes_such_files():

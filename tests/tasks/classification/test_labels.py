@@ -18,7 +18,6 @@ from albert_tf.prediction.tasks import Export
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
-    Example,
     RowSet,
     TableFile,
     read_examples,
@@ -27,7 +26,8 @@ from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import restore
-from tests.conftest import slow
+from tests.conftest import refusal, slow
+from tests.support.finetuning import labeled
 from tests.support.kinds_of_tasks import write_weights
 
 DATASET = ClassificationDataset("table", {})
@@ -92,9 +92,7 @@ def test_rows_may_be_certain_rounded_or_of_other_labels(tmp_path):
 def test_what_is_no_distribution_is_named(tmp_path, label, message):
     path = tmp_path / "rows.tsv"
     path.write_text(f"text\tlabel\na\tx\nb\t{label}\n")
-    with pytest.raises(InputError) as error:
-        read(path, "label")
-    assert str(error.value).startswith(f"{path}:3: {message}")
+    assert refusal(read, path, "label").startswith(f"{path}:3: {message}")
 
 
 def test_probabilities_need_one_label_per_row_and_known_ones(tmp_path):
@@ -112,13 +110,13 @@ def test_probabilities_need_one_label_per_row_and_known_ones(tmp_path):
 
 
 def test_the_likeliest_label_decides_which_rows_are_held_out():
-    labels = ["x", {"x": 0.2, "y": 0.8}, {"x": 0.6, "y": 0.4}, "y", None, "x", "y", None]
-    examples = [Example(f"rows.tsv:{n}", "x", None, each) for n, each in enumerate(labels)]
+    uncertain = {"x": 0.2, "y": 0.8}, {"x": 0.6, "y": 0.4}
+    examples = labeled("x", *uncertain, "y", None, "x", "y", None)
     train, held_out = hold_out(ClassificationDataset("table", {}, held_out=0.5), examples)
     assert {each.likeliest_label for each in held_out} == {"x", "y"}
     assert [each for each in examples if each in train or each in held_out] == examples
     assert len(train) == 5
-    with pytest.raises(InputError, match=r"`folds`=2: rows.tsv:4 has no label to score"):
+    with pytest.raises(InputError, match=r"`folds`=2: rows.tsv:6 has no label to score"):
         fold_rows(ClassificationDataset("table", {}, folds=2), examples)
     for _, rows in fold_rows(ClassificationDataset("table", {}, folds=3), examples[:4] * 2):
         assert len(rows) in (2, 3)
@@ -126,16 +124,17 @@ def test_the_likeliest_label_decides_which_rows_are_held_out():
 
 @pytest.mark.parametrize(("target", "label"), [("multi_label", ["x", "y"]), ("regression", "1.5")])
 def test_rows_of_several_labels_or_numbers_are_held_out_as_they_come(target, label):
-    examples = [Example(f"rows.jsonl:{n}", "x", None, label) for n in range(9)]
+    examples = labeled(*[label] * 9)
     dataset = ClassificationDataset("table", {}, target=target, held_out=0.3, folds=3)
     assert [len(part) for part in hold_out(dataset, examples)] == [6, 3]
     assert [len(rows) for _, rows in fold_rows(dataset, examples)] == [3, 3, 3]
+    with pytest.raises(InputError, match="^`folds`=3: must be at most 2, the number of rows$"):
+        fold_rows(dataset, examples[:2])
 
 
 def write(path, *labels, text="x"):
-    path.write_text(
-        "".join(f'{{"text": {json.dumps(text)}, "label": {each}}}\n' for each in labels)
-    )
+    lines = (f'{{"text": {json.dumps(text)}, "label": {each}}}\n' for each in labels)
+    path.write_text("".join(lines))
     return path
 
 
@@ -284,9 +283,7 @@ def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
             typed(model.labels),
         ), path
     published = json.loads((tmp_path / "huggingface/config.json").read_text())
-    assert published["problem_type"] == {"multi_label": "multi_label_classification"}.get(
-        kind, kind
-    )
+    assert published["problem_type"] == (f"{kind}_classification" if labels else kind)
     for name in ("labels.json", "target.json"):
         (tmp_path / "huggingface" / name).unlink(missing_ok=True)
     del published["id2label"]

@@ -15,19 +15,16 @@ from albert_tf.finetuning.context import read_sets
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import labels_text
-from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
+from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget, restore
 from albert_tf.tokenizers import Tokenizer
-from tests.support.finetuning import options_of, write_files
+from tests.conftest import refusal
+from tests.support.finetuning import labeled, options_of, write_files
 from tests.support.html import read_page
-
-
-def examples(*labels):
-    return [Example(f"rows.tsv:{row}", "x", None, label) for row, label in enumerate(labels, 2)]
 
 
 def task(target, metrics=("accuracy",), **fields):
@@ -35,11 +32,10 @@ def task(target, metrics=("accuracy",), **fields):
 
 
 def test_one_label():
-    target = TARGETS["classification"].learn(
-        task("classification", ("accuracy", "macro_f1")), examples("b", "a", "b")
-    )
+    one = task("classification", ("accuracy", "macro_f1"))
+    target = TARGETS["classification"].learn(one, labeled("b", "a", "b"))
     assert (target.labels, target.outputs) == (("a", "b"), 2)
-    assert target.encode(examples("b", "a")).tolist() == [1, 0]
+    assert target.encode(labeled("b", "a")).tolist() == [1, 0]
     logits = np.log(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
     assert target.decode(logits) == ["a", "b", "a"]
     np.testing.assert_allclose(target.values(logits), np.exp(logits))
@@ -52,18 +48,17 @@ def test_one_label():
 
 def test_labels_that_are_numbers_are_in_their_order():
     kind = TARGETS["classification"]
-    assert kind.learn(task("classification"), examples("10", "9", "1")).labels == ("1", "9", "10")
-    assert kind.learn(task("classification"), examples("10", "9", "x")).labels == ("10", "9", "x")
+    assert kind.learn(task("classification"), labeled("10", "9", "1")).labels == ("1", "9", "10")
+    assert kind.learn(task("classification"), labeled("10", "9", "x")).labels == ("10", "9", "x")
     fixed = task("classification", labels=("yes", "no"))
-    assert kind.learn(fixed, examples("no")).labels == ("yes", "no")
+    assert kind.learn(fixed, labeled("no")).labels == ("yes", "no")
 
 
 def test_a_number():
-    target = TARGETS["regression"].learn(
-        task("regression", ("pearson", "mse")), examples("1", "2.5", " 4e0 ")
-    )
+    number = task("regression", ("pearson", "mse"))
+    target = TARGETS["regression"].learn(number, labeled("1", "2.5", " 4e0 "))
     assert target.outputs == 1
-    assert target.encode(examples("1", "-2.5")).tolist() == [1, -2.5]
+    assert target.encode(labeled("1", "-2.5")).tolist() == [1, -2.5]
     logits = np.array([[1.0], [5.6], [-0.25]], np.float32)
     assert target.decode(logits) == ["1", "5.5999999", "-0.25"]
     assert target.submitted(logits) == ["1", "5", "0"]
@@ -77,9 +72,9 @@ def test_a_number():
 
 def test_several_labels():
     several = task("multi_label", ("micro_f1", "macro_f1", "exact_match"), label_separator=";")
-    target = TARGETS["multi_label"].learn(several, examples("b; a", "", ["c", "a"], "a;a"))
+    target = TARGETS["multi_label"].learn(several, labeled("b; a", "", ["c", "a"], "a;a"))
     assert target.labels == ("a", "b", "c")
-    sets = target.encode(examples("c;a", "", ["b"]))
+    sets = target.encode(labeled("c;a", "", ["b"]))
     assert sets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     logits = np.array([[3.0, -2.0, 0.0], [-1.0, -1.0, -1.0], [1.0, 1.0, -3.0]])
     assert target.decode(logits) == ["a;c", "", "a;b"]
@@ -100,7 +95,7 @@ def test_several_labels():
     [("classification", "ab"), ("regression", "12"), ("multi_label", ("a", "b,c"))],
 )
 def test_what_was_learned_is_restored(kind, labels):
-    target = TARGETS[kind].learn(task(kind), examples(*labels))
+    target = TARGETS[kind].learn(task(kind), labeled(*labels))
     saved = SavedTarget(kind=kind, spread=target.spread)
     again = restore(task(kind), saved, json.loads(labels_text(target.labels)))
     assert vars(again) == vars(target)
@@ -120,15 +115,14 @@ def test_what_was_learned_is_restored(kind, labels):
 )
 def test_labels_that_cannot_be_are_named(kind, labels, message):
     with pytest.raises(InputError, match=message):
-        TARGETS[kind].learn(task(kind), examples(*labels))
+        TARGETS[kind].learn(task(kind), labeled(*labels))
 
 
 def test_unknown_labels_are_named():
     for kind, label in (("classification", "c"), ("multi_label", "a,c")):
-        target = TARGETS[kind].learn(task(kind), examples("a", "b"))
-        with pytest.raises(InputError) as error:
-            target.encode(examples("a", label))
-        assert str(error.value) == "rows.tsv:3: label 'c' is not one of the training labels (a, b)"
+        target = TARGETS[kind].learn(task(kind), labeled("a", "b"))
+        error = refusal(target.encode, labeled("a", label))
+        assert error == "rows.tsv:3: label 'c' is not one of the training labels (a, b)"
 
 
 def test_probabilities_of_large_logits_are_finite():
@@ -152,7 +146,7 @@ def test_probabilities_of_large_logits_are_finite():
 )
 def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value):
     names = {"classification": "accuracy", "regression": "mse", "multi_label": "exact_match"}
-    rows = examples(*labels)
+    rows = labeled(*labels)
     target = TARGETS[kind].learn(task(kind, (names[kind],)), rows)
     truth = target.encode(rows)
     found, logits = target.baseline(truth)
@@ -163,10 +157,8 @@ def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
 def test_balanced_weights_are_scikit_learns(label_ids):
     ids = np.array([0, 1, 2, 3, *label_ids])
-    weights = class_weights("balanced", "abcd", ids)
-    np.testing.assert_allclose(
-        weights, compute_class_weight("balanced", classes=np.arange(4), y=ids), rtol=1e-6
-    )
+    expected = compute_class_weight("balanced", classes=np.arange(4), y=ids)
+    np.testing.assert_allclose(class_weights("balanced", "abcd", ids), expected, rtol=1e-6)
 
 
 def test_weights_of_labels_are_given_in_a_file_or_a_mapping(tmp_path):
@@ -181,10 +173,9 @@ def test_weights_of_labels_are_given_in_a_file_or_a_mapping(tmp_path):
         ('{"a": -1}', "the weight of 'a' is -1.0; must be above 0"),
     ]:
         file.write_text(content)
-        with pytest.raises(InputError) as error:
-            class_weights(str(file), ("a", "b"), np.array([0]))
-        assert str(error.value).startswith(f"`class_weights`={file}: ")
-        assert str(error.value).endswith(message)
+        error = refusal(class_weights, str(file), ("a", "b"), np.array([0]))
+        assert error.startswith(f"`class_weights`={file}: ")
+        assert error.endswith(message)
     file.write_text('{"a": "x"}')
     with pytest.raises(InputError, match=rf"^{file}: "):
         class_weights(str(file), ("a", "b"), np.array([0]))

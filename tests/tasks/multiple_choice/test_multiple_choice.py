@@ -1,7 +1,5 @@
 """Multiple choice: layout of the sequences, scores and files of predictions."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +12,7 @@ from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import ChoiceQuestion
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, featurize
 from tests.conftest import random_inputs
+from tests.support.clue_files import write_lines
 
 CLS, SEP, PAD = 2, 3, 0
 
@@ -94,16 +93,14 @@ def test_what_only_fills_up_is_never_chosen():
 def task(tmp_path):
     """Return three questions, the last with two choices only, that are not read by a model."""
     lines = [
-        {"context": "1", "question": "2", "choices": ["3", "4", "5"], "answer": 2, "id": "x"},
-        {"context": "1", "question": "2", "choices": ["3", "4", "5"], "answer": 0, "id": "y"},
-        {"context": "1", "question": "2", "choices": ["3", "4"], "answer": 1, "id": "z"},
+        {"context": "1", "question": "2", "choices": choices.split(), "answer": answer, "id": id}
+        for id, choices, answer in (("x", "3 4 5", 2), ("y", "3 4 5", 0), ("z", "3 4", 1))
     ]
-    path = tmp_path / "q.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = str(write_lines(tmp_path / "q.jsonl", lines))
     options = MultipleChoiceOptions(
         output_dir=str(tmp_path), albert_config_file="c", spm_model_file="v", task_name="json",
-        eval_file=str(path), predict_file=str(path), do_train=False, do_predict=True,
-        max_seq_length=16, max_qa_length=8,
+        eval_file=path, predict_file=path, do_train=False, do_predict=True, max_seq_length=16,
+        max_qa_length=8,
     )  # fmt: skip
     return MultipleChoiceTask(options, Words())
 

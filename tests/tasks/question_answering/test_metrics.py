@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.task import ExampleSet
+from albert_tf.finetuning.context import read_sets
 from albert_tf.tasks.question_answering.metrics import (
     CHARACTERS,
     CMRC,
@@ -29,7 +29,7 @@ from albert_tf.tasks.question_answering.metrics import (
 from albert_tf.tasks.question_answering.options import METRIC_NAMES, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
-from albert_tf.tokenizers import Tokenizer
+from tests.support.finetuning import word_pieces
 
 WORDS = st.lists(
     st.sampled_from(["a", "The", "an", "cat", "Cat,", "mat", "...", "then", "a-the", "é", "—", ""]),
@@ -73,13 +73,6 @@ def test_f1_and_exact_match(prediction, truth, version_2):
     assert exact == (words_of(prediction) == words_of(truth))
     if words_of(truth):
         assert f1(prediction, truth, SQUAD, version_2) >= exact
-
-
-def test_answers_without_words():
-    assert normalize_answer("Theatre and anthem") == "theatre and anthem"
-    # The same to 2.0, nothing in common to 1.1.
-    assert (f1("the", "", SQUAD, True), f1("the", "", SQUAD, False)) == (1, 0)
-    assert (exact_match("the", "", SQUAD), exact_match("-", "a", SQUAD)) == (1, 1)
 
 
 def question(id, *answers):
@@ -240,12 +233,6 @@ def test_results_have_the_name_of_the_metric():
     assert tuple(METRICS) == METRIC_NAMES
 
 
-def tokenizer_of(folder, letters):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
-    (folder / "vocab.txt").write_text("\n".join(pieces), "utf-8")
-    return Tokenizer.load(f"{folder}/vocab.txt")
-
-
 def write_squad(path, context, questions):
     """Write questions and their answers, each an id -> a question and answers."""
     qas = [{"id": id, **each} for id, each in questions.items()]
@@ -267,12 +254,12 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     if version_2:
         asked["2"] = {"question": "什么？", "answers": [], "is_impossible": True}
     write_squad(tmp_path / "dev.json", context, asked)
-    options, tokenizer = options_of(tmp_path), tokenizer_of(tmp_path, f"{context}是什么？")
+    options, tokenizer = options_of(tmp_path), word_pieces(tmp_path, f"{context}是什么？")
     with caplog.at_level("INFO"):
         task = QuestionAnsweringTask(options, tokenizer)
     assert "answer_metric=cmrc, because 100.0% of the letters" in caplog.text
-    (questions,) = task.read("eval").values()
-    examples = ExampleSet("eval", "", questions, task.encode("eval", questions))
+    (examples,) = read_sets(task)
+    questions = examples.examples
     # "游戏谜之村雨城", and for the second question, that there is none.
     start, end = np.zeros([2, len(questions), 32], np.float32)
     start[0, 6 + 3] = end[0, 6 + 9] = 9
@@ -326,7 +313,7 @@ def test_what_a_model_learned_says_whether_there_may_be_no_answer(
         settings = {"version_2_with_negative": trained, "squad_head": "span"}
         (tmp_path / "question_answering.json").write_text(json.dumps(settings))
     write("dev.json", unanswered)
-    options, tokenizer = options_of(tmp_path, do_predict=True), tokenizer_of(tmp_path, "abcd")
+    options, tokenizer = options_of(tmp_path, do_predict=True), word_pieces(tmp_path, "abcd")
     if in_training is not None:
         file = write("train.json", in_training)
         options = dataclasses.replace(options, do_train=True, train_file=file)
@@ -334,8 +321,7 @@ def test_what_a_model_learned_says_whether_there_may_be_no_answer(
         with pytest.raises(InputError, match="^`squad_head`=conditional: .* trained with span$"):
             QuestionAnsweringTask(dataclasses.replace(options, squad_head="conditional"), tokenizer)
     task = QuestionAnsweringTask(options, tokenizer)
-    (questions,) = task.read("predict").values()
-    examples = ExampleSet("predict", "", questions, task.encode("predict", questions))
+    *_, examples = read_sets(task)
     start = end = np.zeros([3, 32], np.float32)
     start[:, 0], start[:, 5] = 9, 8  # no answer is better than "c"
     outputs = {"start_logits": start, "end_logits": end}

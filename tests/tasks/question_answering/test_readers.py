@@ -7,9 +7,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion, read_squad
-from tests.support.clue_files import CMRC_CONTEXT, cmrc, write_json
+from tests.conftest import refusal
+from tests.support.clue_files import CMRC_CONTEXT, cmrc
 
 CONTEXT = "The cat sat on the mat."
 
@@ -32,15 +32,6 @@ def read(tmp_path):
         return read_squad(str(path))
 
     return read
-
-
-def test_questions_come_in_the_order_of_the_file(read):
-    file = read(content(qa("b"), qa("a", question="Where?", answers=[])))
-    assert file.questions == [
-        SquadQuestion("b", "Who sat?", CONTEXT, (Answer("cat", 4),)),
-        SquadQuestion("a", "Where?", CONTEXT, ()),
-    ]
-    assert read("\ufeff" + json.dumps(content(qa()))).questions[0].id == "1"
 
 
 @pytest.mark.parametrize(
@@ -83,30 +74,25 @@ SECOND = (*PARAGRAPH, "qas", 1)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("[]", r"set\.json: contains no question"),
-        ("[1]", r"set\.json: \[0\]=1: must be object, not int"),
-        (changed(("data",)), r"set\.json: lacks 'data'"),
-        (changed((*SECOND, "id")), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: lacks 'id'"),
-        (changed((*SECOND, "id"), 7.5), r"qas\[1\]\.id=7.5: must be int \| str, not float"),
-        (changed((*SECOND, "answers")), r"qas\[1\]: lacks 'answers', which other"),
-        (
-            changed((*SECOND, "answers", 0, "answer_start"), 4.5),
-            r"answer_start=4.5: must be a",
-        ),
+        ("[]", "set.json: contains no question"),
+        ("[1]", "set.json: [0]=1: must be object, not int"),
+        (changed(("data",)), "set.json: lacks 'data'"),
+        (changed((*SECOND, "id")), "data[0].paragraphs[0].qas[1]: lacks 'id'"),
+        (changed((*SECOND, "id"), 7.5), "qas[1].id=7.5: must be int | str, not float"),
+        (changed((*SECOND, "answers")), "qas[1]: lacks 'answers', which other"),
+        (changed((*SECOND, "answers", 0, "answer_start"), 4.5), "answer_start=4.5: must be a"),
         (
             changed((*SECOND, "answers"), {"text": ["cat"], "answer_start": [4, 5]}),
-            r"qas\[1\]: 1 text of answers, but 2 positions",
+            "qas[1]: 1 text of answers, but 2 positions",
         ),
-        (changed((*SECOND, "id"), 1), r"qas\[1\]: the id '1' is already used at"),
-        ('{"id": 1}\n{"id": 2}', r"set\.json:1: lacks 'paragraphs'"),
-        (json.dumps({**qa(), "context": CONTEXT}) + "\n{\n", r"set\.json:2: not JSON"),
-        (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
+        (changed((*SECOND, "id"), 1), "qas[1]: the id '1' is already used at"),
+        ('{"id": 1}\n{"id": 2}', "set.json:1: lacks 'paragraphs'"),
+        (json.dumps({**qa(), "context": CONTEXT}) + "\n{\n", "set.json:2: not JSON"),
+        (changed((*SECOND, "is_impossible"), True), "question '2' has answers, but 'is_impos"),
     ],
 )
 def test_what_is_wrong_is_named(read, value, message):
-    with pytest.raises(InputError, match=message) as error:
-        read(value)
-    assert "\n" not in str(error.value)
+    assert message in refusal(read, value)
 
 
 @pytest.mark.parametrize("id", [0, 12, "12", 2**60])
@@ -128,14 +114,13 @@ def test_the_same_questions_in_every_form(tmp_path, id, start, columns, form):
         rows = [{**row, "id": str(row["id"])} for row in rows] if id != 12 else rows[:1]
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     else:
-        value = {
-            "articles": content(*questions),
-            "data": {"data": rows},
-            "list": rows,
+        lines = {
+            "articles": [content(*questions)],
+            "data": [{"data": rows}],
+            "list": [rows],
             "lines": rows,
             "paragraphs": [paragraph],
         }[form]
-        lines = value if form in ("lines", "paragraphs") else [value]
         text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
         path.write_text(text + "\n\n" * (form == "lines"), "utf-8")
     file = read_squad(str(path))
@@ -151,8 +136,8 @@ def test_lines_of_json_end_at_line_feeds(tmp_path):
     context = "a cat\u2028\u0085 sat"
     row = {"id": 1, "question": "Who?", "context": context, "answers": []}
     path = tmp_path / "set.jsonl"
-    path.write_text(json.dumps(row, ensure_ascii=False) + "\r\n", "utf-8")
-    assert read_squad(str(path)).questions[0].context == context
+    path.write_text("\ufeff" + json.dumps(row, ensure_ascii=False) + "\r\n", "utf-8")
+    assert read_squad(str(path)).questions == [SquadQuestion("1", "Who?", context, ())]
 
 
 @pytest.mark.parametrize(
@@ -171,25 +156,20 @@ def test_placeholders_are_no_answers(read, answers):
     assert file.version_2
 
 
-def test_cmrc_in_both_formats(tmp_path):
-    path = tmp_path / "cmrc2018_train.json"
+def test_cmrc_in_both_formats(read):
     start = CMRC_CONTEXT.index("1937")
-    write_json(path, cmrc(("1937年", start)))
-    file = read_squad(str(path))
+    file = read(cmrc(("1937年", start)))
     (question,) = file.questions
     assert (question.id, question.answers) == ("TRAIN_0_QUERY_0", (Answer("1937年", start),))
     assert (file.labeled, file.version_2) == (True, False)
     entry = {"query_id": "TRAIN_0_QUERY_0", "query_text": question.text}
     entry["answers"] = ["1937年", 1453.0]
     own = {"context_id": "TRAIN_0", "context_text": CMRC_CONTEXT, "title": "桥", "qas": [entry]}
-    write_json(path, [own])
-    (same,) = read_squad(str(path)).questions
+    (same,) = read([own]).questions
     assert same == question._replace(answers=(Answer("1937年", -1), Answer("1453.0", -1)))
     assert same.placed_answer() == question.placed_answer() == Answer("1937年", start)
     del entry["query_id"]
-    write_json(path, [own])
-    with pytest.raises(InputError, match=r"train\.json: \[0\]\.qas\[0\]: lacks 'query_id'"):
-        read_squad(str(path))
+    assert "set.json: [0].qas[0]: lacks 'query_id'" in refusal(read, [own])
 
 
 @pytest.mark.parametrize(
@@ -204,18 +184,14 @@ def test_cmrc_in_both_formats(tmp_path):
         ("没有", -1, None),
     ],
 )
-def test_answers_near_their_position_or_without_one(answer, start, placed, tmp_path):
-    path = tmp_path / "train.json"
-    write_json(path, cmrc((answer, start)))
-    (question,) = read_squad(str(path)).questions
+def test_answers_near_their_position_or_without_one(answer, start, placed, read):
+    (question,) = read(cmrc((answer, start))).questions
     assert question.placed_answer() == (None if placed is None else Answer(answer, placed))
 
 
-def test_an_answer_at_its_position_comes_before_one_nearby(tmp_path):
+def test_an_answer_at_its_position_comes_before_one_nearby(read):
     record = cmrc(("米", 18))
-    record["data"][0]["paragraphs"][0]["qas"][0]["answers"].append(
-        {"text": "全长", "answer_start": 11}
-    )
-    write_json(tmp_path / "dev.json", record)
-    (question,) = read_squad(str(tmp_path / "dev.json")).questions
+    answers = record["data"][0]["paragraphs"][0]["qas"][0]["answers"]
+    answers.append({"text": "全长", "answer_start": 11})
+    (question,) = read(record).questions
     assert question.placed_answer() == Answer("全长", 11)

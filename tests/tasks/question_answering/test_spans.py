@@ -27,15 +27,13 @@ from albert_tf.tasks.question_answering.windows import (
 )
 from albert_tf.tokenizers import Tokenizer
 from tests.conftest import random_inputs
-
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdxyz", *(f"##{c}" for c in "abcd")]
+from tests.support.finetuning import word_pieces
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(VOCABULARY))
-    return Tokenizer.load(str(path))
+    pieces = [*"abcdxyz", *(f"##{c}" for c in "abcd")]
+    return word_pieces(tmp_path_factory.mktemp("vocabulary"), pieces)
 
 
 @given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 25))
@@ -107,14 +105,10 @@ def test_windows_hold_what_they_say(tokenizer, cases, room, query_length, stride
         ids, offsets = tokenizer.encode_with_offsets(question.context)
         query = tokenizer.encode(question.text)[:query_length]
         part = slice(window.first, window.first + len(window.offsets))
-        sequence = [
-            tokenizer.cls_id, *query, tokenizer.sep_id, *ids[part], tokenizer.sep_id,
-        ]  # fmt: skip
-        assert made.lengths[row] == len(sequence)
-        assert padded["input_ids"][row, : len(sequence)].tolist() == sequence
-        assert padded["segment_ids"][row, : len(sequence)].tolist() == [0] * (len(query) + 2) + [
-            1
-        ] * (len(ids[part]) + 1)
+        start, end = [tokenizer.cls_id, *query, tokenizer.sep_id], [*ids[part], tokenizer.sep_id]
+        length = made.lengths[row]
+        assert padded["input_ids"][row, :length].tolist() == start + end
+        assert padded["segment_ids"][row, :length].tolist() == [0] * len(start) + [1] * len(end)
         np.testing.assert_array_equal(window.offsets, offsets[part])
         assert window.position == len(query) + 2
         may_start[question.id] += (np.flatnonzero(window.may_start) + window.first).tolist()
@@ -175,11 +169,9 @@ def test_real_answers_are_cut_from_the_text_as_they_are(shared):
     made = make_windows(questions, tokenizer, 384, 64, 128, [q.placed_answer() for q in questions])
     assert not made.skipped
     assert not made.answers_in_no_window
-    arrays = made.arrays
     recovered = {question.id: set() for question in questions}
-    for window, start, end in zip(
-        made.windows, arrays["start_positions"], arrays["end_positions"], strict=True
-    ):
+    places = (made.arrays[f"{kind}_positions"] for kind in ("start", "end"))
+    for window, start, end in zip(made.windows, *places, strict=True):
         if start:
             first, last = start - window.position, end - window.position
             text = window.question.context[window.offsets[first, 0] : window.offsets[last, 1]]
@@ -299,17 +291,12 @@ def test_ends_given_their_starts(case, max_answer_length, count):
     assert best_candidates(*case, conditional_spans, max_answer_length, count) == expected
 
 
-def two_windows(context):
-    question = SquadQuestion("q", "?", context, ())
-    offsets = np.array([[0, 1], [2, 3]])
-    return [
-        Window(question, 2, 0, offsets[:1], np.array([True])),
-        Window(question, 2, 1, offsets[1:], np.array([True])),
-    ]
-
-
 def test_the_surest_window_that_there_is_an_answer_counts():
-    windows = two_windows("a b")
+    question, may_start = SquadQuestion("q", "?", "a b", ()), np.array([True])
+    windows = [
+        Window(question, 2, first, np.array([[2 * first, 2 * first + 1]]), may_start)
+        for first in range(2)
+    ]
     starts = np.array([[3, 0, 1, 0], [1, 0, 5, 0]], np.float32)
     outputs = {"start_logits": starts, "end_logits": starts}
     predictions = ANSWER_HEADS["span"].predict(windows, outputs, 30, 20)
@@ -339,10 +326,8 @@ def test_files_of_answers(tmp_path):
     candidates = [Candidate("chat é", 1.0, 2.0), Candidate("b", 1.0, 1.0)]
     predictions = {"1": Prediction(candidates, 0.5), "2": Prediction([], -3.0)}
     write_answers(str(tmp_path), predictions, threshold=None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "nbest_predictions.json",
-        "predictions.json",
-    ]
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"nbest_predictions.json", "predictions.json"}
     write_answers(str(tmp_path), predictions, threshold=0.0)
     contents = {path.name: json.loads(path.read_text("utf-8")) for path in tmp_path.iterdir()}
     assert contents["predictions.json"] == {"1": "", "2": ""}

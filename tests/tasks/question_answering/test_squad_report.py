@@ -108,16 +108,10 @@ def test_the_baseline_of_version_1_is_the_sentence_with_the_words_of_the_questio
 
 
 def test_without_a_threshold_every_question_is_answered():
-    *_, errors = squad_sections(QUESTIONS[:3], PREDICTIONS, None, version_2=False)
-    assert errors.intervals.keys() == {"exact_match", "f1"}
+    scores, *_, errors = squad_sections(
+        QUESTIONS[:3], PREDICTIONS, None, False, CMRC, "they are Chinese"
+    )
+    assert scores.text.startswith("answer_metric=cmrc, because they are Chinese: official ev")
+    assert errors.intervals.keys() == {"cmrc_exact_match", "cmrc_f1"}
     assert errors.text.startswith("2 of 3 questions")
-
-
-def test_answers_are_counted():
     assert answered_section(["a", "", "b"]).text == "2 of 3 questions were answered."
-
-
-def test_the_metric_and_why_are_in_the_report():
-    sections = squad_sections(QUESTIONS[:3], PREDICTIONS, None, False, CMRC, "they are Chinese")
-    assert sections[0].text.startswith("answer_metric=cmrc, because they are Chinese: official ev")
-    assert sections[-1].intervals.keys() == {"cmrc_exact_match", "cmrc_f1"}

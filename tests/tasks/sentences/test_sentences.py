@@ -23,6 +23,7 @@ from albert_tf.tasks.sentences.options import SentenceOptions, read_settings_in
 from albert_tf.tasks.sentences.readers import TextPair, read_pairs
 from albert_tf.tasks.sentences.task import SentenceTask, scores_of, search, unit_length
 from albert_tf.tasks.sentences.text_model import SentenceEncoder
+from tests.conftest import refusal
 from tests.support.models import write_trained
 
 OPTIONS = {"output_dir": "out", "do_train": True}
@@ -177,9 +178,8 @@ def test_tables_are_read_by_their_columns(tmp_path):
         ({"score_column": "b"}, "a.tsv:2: no column 'b'; the columns are 'q', 'a', 'wrong', 's'"),
         ({"train_file": None}, "`train_file`: a table is required"),
     ]:
-        with pytest.raises(InputError) as error:
-            read_pairs(dataclasses.replace(options, **change), "train")
-        assert str(error.value).removeprefix(f"{tmp_path}/") == message
+        error = refusal(read_pairs, dataclasses.replace(options, **change), "train")
+        assert error.removeprefix(f"{tmp_path}/") == message
 
 
 def test_sts_b_is_read_as_published(tmp_path):
@@ -199,14 +199,8 @@ def test_sts_b_is_read_as_published(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {**FILE, "micro_batch_size": 8},
-            "`micro_batch_size`=8: must be 0, since pairs are",
-        ),
-        (
-            {**FILE, "train_batch_size": 1},
-            "`train_batch_size`=1: must be at least 2, since",
-        ),
+        ({**FILE, "micro_batch_size": 8}, "`micro_batch_size`=8: must be 0, since pairs are"),
+        ({**FILE, "train_batch_size": 1}, "`train_batch_size`=1: must be at least 2, since"),
         ({"task_name": "sts-b", **FILE}, "`train_file`: needs `task_name`=table; sts-b reads"),
         ({"data_dir": "glue"}, "`data_dir`=glue: needs `task_name`=sts-b"),
         (

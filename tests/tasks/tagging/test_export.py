@@ -114,19 +114,15 @@ def test_a_tagger_finds_what_the_program_finds(tokenizers, unit, tags, labels, v
     given = signature(text=tf.constant(lines))
     assert_nothing_is_answered(signature, given, text=[0])
     given = {name: values.numpy() for name, values in given.items()}
+    columns = [given[name].tolist() for name in ("label", "start", "end", "text")]
     expected = predictions(trained, lines)
     longest = max(map(len, expected))
     assert sum(map(len, expected)) > 100
     assert {values.shape for values in given.values()} == {(len(lines), longest)}
     for number, (line, found) in enumerate(zip(lines, expected, strict=True)):
-        row = {name: values[number] for name, values in given.items()}
-        spans = [
-            (label.decode(), start, end, text.decode())
-            for label, start, end, text in zip(
-                row["label"], row["start"], row["end"], row["text"], strict=True
-            )
-        ]
+        row = zip(*(column[number] for column in columns), strict=True)
+        spans = [(label.decode(), start, end, text.decode()) for label, start, end, text in row]
         padding = [("", -1, -1, "")] * (longest - len(found))
         assert spans == [*(each[:4] for each in found), *padding], line
         scores = [*(each[4] for each in found), *(0 for _ in padding)]
-        np.testing.assert_allclose(row["score"], scores, atol=1e-6)
+        np.testing.assert_allclose(given["score"][number], scores, atol=1e-6)

@@ -12,6 +12,7 @@ from keras import ops
 
 from albert_tf import TokenClassifier
 from albert_tf.errors import InputError
+from albert_tf.finetuning.context import read_sets
 from albert_tf.finetuning.task import ExampleSet, data_key
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import TokenClassificationObjective
@@ -126,9 +127,8 @@ def test_tags_are_of_the_scheme(scheme, tags, wrong):
 
 
 def test_the_loss_is_that_of_hugging_face():
-    inputs, outputs = (
-        np.load(GOLDEN / f"hf_tiny_tokcls/{name}.npz") for name in ("inputs", "outputs")
-    )
+    folder = GOLDEN / "hf_tiny_tokcls"
+    inputs, outputs = np.load(folder / "inputs.npz"), np.load(folder / "outputs.npz")
     # Labels may be longer than the batch, and what fills a batch does not count.
     labels = np.pad(inputs["labels"], [(0, 1), (0, 3)])
     logits = np.pad(outputs["logits"], [(0, 1), (0, 0), (0, 0)])
@@ -145,7 +145,7 @@ def test_the_loss_is_that_of_hugging_face():
 class Letters:
     """A tokenizer with a token for every letter, or for two where they are `joined`."""
 
-    cls_id, sep_id, pad_id = 1, 2, 0
+    cls_id, sep_id, pad_id, unk_id = 1, 2, 0, -1
     normalization = Normalization()
 
     def __init__(self, joined=()):
@@ -279,43 +279,39 @@ def test_scores_and_files_of_raw_texts(tmp_path):
     content = json.dumps({"id": 7, "text": "xy abc de.", "label": label})
     labels = ["O", "B-address", "I-address", "B-name", "I-name"]
     task = task_of(tmp_path, labels, content + "\n", unit="text")
-    sets = {}
-    for split in ("eval", "predict"):
-        ((name, examples),) = task.read(split).items()
-        sets[split] = ExampleSet(split, name, examples, task.encode(split, examples))
-    windows = sets["eval"].features
+    evaluated, predicted = read_sets(task)
+    windows = evaluated.features
     assert windows.texts_split == 1
     # Words are xy, abc, de and the period; the second has the wrong type.
     logits = np.zeros((*windows.padded(6)["label_ids"].shape, 5))
-    for (row, position), predicted in zip(windows.places, (1, 1, 1, 0), strict=True):
-        logits[row, position, predicted] = 5
+    for (row, position), tag in zip(windows.places, (1, 1, 1, 0), strict=True):
+        logits[row, position, tag] = 5
     outputs = {"logits": logits}
-    scores = task.score(sets["eval"], outputs)
+    scores = task.score(evaluated, outputs)
     assert scores["eval_f1"] == scores["eval_precision"] == pytest.approx(2 / 3)
     assert scores["eval_accuracy"] == 3 / 4
     log_sum = np.log(np.exp(5) + 4)
     assert scores["eval_loss"] == pytest.approx(log_sum - 5 * 3 / 4)
-    baseline = task.baseline(sets["eval"])
+    baseline = task.baseline(evaluated)
     assert (baseline.answer, baseline.results["eval_f1"]) == ("always O", 0)
-    assert task.collapse(sets["eval"], outputs) is None
+    assert task.collapse(evaluated, outputs) is None
     nothing = {"logits": np.eye(5)[np.zeros(logits.shape[:2], int)]}
-    assert task.collapse(sets["eval"], nothing) == "every predicted tag is 'O'"
-    (example,) = sets["eval"].examples
+    assert task.collapse(evaluated, nothing) == "every predicted tag is 'O'"
+    (example,) = evaluated.examples
     same = [example._replace(tags=["O"] * len(example.tags))]
-    assert task.collapse(dataclasses.replace(sets["eval"], examples=same), nothing) is None
-    by_type, confusion, errors = task.report_sections(sets["eval"], outputs)
+    assert task.collapse(dataclasses.replace(evaluated, examples=same), nothing) is None
+    by_type, confusion, errors = task.report_sections(evaluated, outputs)
     assert by_type.tables[0].rows == [
         ("address", "2", "3", "66.7%", "100.0%", "80.0%"),
         ("name", "1", "0", "", "0.0%", "0.0%"),
         ("all types", "3", "3", "66.7%", "66.7%", "66.7%"),
     ]
     assert set(by_type.intervals) == {"eval_f1", "eval_precision", "eval_recall"}
-    assert [
-        cell if isinstance(cell, str) else cell.text for cell in confusion.tables[0].rows[1]
-    ] == (["name", "1", "0", "0", "0"])
+    row = [getattr(cell, "text", cell) for cell in confusion.tables[0].rows[1]]
+    assert row == ["name", "1", "0", "0", "0"]
     assert errors.tables[0].rows[0][2].startswith("wrong type: abc (name) → abc (address)")
 
-    task.write_predictions(str(tmp_path), sets["predict"], outputs)
+    task.write_predictions(str(tmp_path), predicted, outputs)
     submitted = (tmp_path / "submission/cluener_predict.json").read_text()
     places = {"xy": [[0, 1]], "abc": [[3, 5]], "de": [[7, 8]]}
     assert json.loads(submitted) == {"id": 7, "label": {"address": places}}
@@ -328,8 +324,7 @@ def test_scores_and_files_of_raw_texts(tmp_path):
 def test_plain_tags_have_no_entities(tmp_path):
     task = task_of(tmp_path, ["N", "V"], "ab N\nc V\n\nde N\n", "a.txt", tags="plain")
     assert task.metric == "eval_accuracy"
-    ((_, examples),) = task.read("eval").items()
-    examples = ExampleSet("eval", "", examples, task.encode("eval", examples))
+    examples, _ = read_sets(task)
     logits = np.zeros((2, 6, 2))
     logits[..., 0] = 1
     scores = task.score(examples, {"logits": logits})
