@@ -74,7 +74,7 @@ def test_everything_comes_back(kind, tmp_path):
 
 
 def test_what_is_written_are_the_values_at_the_time_of_saving(kind, tmp_path, monkeypatch):
-    """Training goes on while they are written."""
+    """Training continues while they are written."""
     training = kind.state(5, width=500_000)
     checkpoints = kind.checkpoints(tmp_path, training)
     is_jax = kind.kind is orbax.OrbaxFolder
