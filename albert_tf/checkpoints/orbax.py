@@ -294,9 +294,21 @@ def _writing(path: str) -> Iterator[None]:
         if not _is_of_tensorstore(error):
             raise
         _refuse_busy(path, error)
+        _wait_for_other_writes(path)
         if code := _OS_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1])), path) from None
         raise OSError(f"{path}: cannot be written ({_reason_of(error)})") from None
+
+
+def _wait_for_other_writes(path: str) -> None:
+    """Wait until no file changes for a second: writes go on after the one whose error is raised."""
+    folder, name = OrbaxFolder(os.path.dirname(path)), os.path.basename(path)
+    before = None
+    found: dict[str, dict[str, int]] = {}
+    while found != before and not files.is_remote(path):
+        time.sleep(1)
+        before = found
+        found = {unfinished: files.sizes(unfinished) for unfinished in folder.unfinished(name)}
 
 
 # How messages of tensorstore begin: "RESOURCE_EXHAUSTED: ...", and those that it has tried again.
