@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from typing import Any
 
 from albert_tf import configs, other_configs
@@ -9,9 +10,9 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, normalized, read_json
 
 CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's archives
+BERT_CONFIG_FILE = "bert_config.json"  # in Google's archives of BERT
 
 ACTIVATIONS = ("gelu", "gelu_exact", "relu")
-LAYER_NORM_EPSILON = 1e-12
 
 # Models of the paper (table 1), whose shapes are in `configs`.
 _PRESETS = ("base", "large", "xlarge", "xxlarge", "bert_base", "bert_large")
@@ -55,6 +56,8 @@ class AlbertConfig:
         max_position_embeddings: longest sequence, in tokens.
         type_vocab_size: number of segment ids.
         initializer_range: standard deviation of the truncated normal that kernels start from.
+        layer_norm_eps: what is added to the variance in layer normalization. 1e-12 in the original
+            and in BERT; models of other code have others.
         parameter_sharing: what all layers share: "all", "attention" (every layer has its own
             feed-forward network), "ffn" (every layer has its own attention) or "none". A layer
             normalization is shared together with the part that it follows. None leaves it to
@@ -85,6 +88,7 @@ class AlbertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
     parameter_sharing: str | None = None
 
     def __post_init__(self) -> None:
@@ -97,6 +101,8 @@ class AlbertConfig:
                 raise InputError(f"{field.name}={value!r}: must be a number")
             if field.name.endswith("dropout_prob") and not 0 <= value < 1:
                 raise InputError(f"{field.name}={value!r}: must be at least 0 and below 1")
+        if self.layer_norm_eps <= 0:
+            raise InputError(f"layer_norm_eps={self.layer_norm_eps!r}: must be above 0")
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
@@ -162,8 +168,9 @@ class AlbertConfig:
 
         Args:
             values: content of an `albert_config.json`, of a Hugging Face `config.json` (with
-                `model_type` or `architectures`; its unknown keys are ignored), or of a config of
-                albert_zh (with keys of BERT such as `directionality`, and none of the original's).
+                `model_type` or `architectures`; its unknown keys are ignored) of an ALBERT or a
+                BERT, or of a config of albert_zh (with keys of BERT such as `directionality`, and
+                none of the original's).
             source: origin of the values, for errors.
 
         Raises:
@@ -193,6 +200,7 @@ class AlbertConfig:
 
         Args:
             path: of the file, or the name of a config shipped with the package, such as "base_v2".
+                A `bert_config.json` describes a BERT, as in Google's archives.
 
         Raises:
             InputError: If the file is missing, is not JSON, or does not describe a model.
@@ -206,7 +214,10 @@ class AlbertConfig:
                     f"configs {', '.join(named)}"
                 )
             path = named[path]
-        return cls.from_dict(read_json(path, dict[str, Any]), source=path)
+        values = read_json(path, dict[str, Any])
+        if os.path.basename(path) == BERT_CONFIG_FILE:
+            values.setdefault("model_type", "bert")
+        return cls.from_dict(values, source=path)
 
     def check_vocabulary(self, size: int, source: str) -> None:
         """Raise InputError if a vocabulary of `size` ids, from the file `source`, do not fit."""
@@ -223,9 +234,21 @@ class AlbertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of an `albert_config.json`, from which `from_dict` recreates it."""
         values = dataclasses.asdict(self)
-        if self.parameter_sharing is None:
-            del values["parameter_sharing"]  # unknown to the original
+        for field in ("parameter_sharing", "layer_norm_eps"):  # unknown to the original
+            if values[field] == getattr(type(self), field):
+                del values[field]
         return values
+
+    @property
+    def is_bert(self) -> bool:
+        """Whether the encoder is a BERT: layers share nothing, and E = H."""
+        if self.embedding_size != self.hidden_size or self.inner_group_num > 1:
+            return False
+        # A config of the original says nothing about sharing.
+        separate = self.parameter_sharing is None and self.num_hidden_groups > 1
+        return self.parameter_sharing == "none" or (
+            separate and self.num_hidden_groups == self.num_hidden_layers
+        )
 
     def parameter_count(self) -> int:
         """Return the number of parameters of the encoder with its pooler, without heads."""

@@ -1,4 +1,7 @@
-"""Translation of the configs of other projects: Hugging Face's `config.json`, and albert_zh's.
+"""Translation of the configs of other projects: Hugging Face's, BERT's, and albert_zh's.
+
+BERT is an ALBERT whose layers share nothing: each is its own group, and the embeddings have the
+width of the layers.
 
 The first Chinese ALBERT models (github.com/brightmart/albert_zh) come from BERT's code. Their
 network differs from the original ALBERT only in the embeddings: the product of two factors, V x E
@@ -25,9 +28,19 @@ _ACTIVATIONS = {
     "relu": "relu",
 }
 
+# Architectures that are read -> what their configs leave out if it is this.
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "albert": {"hidden_act": "gelu_new"},
+    "bert": {
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+    },
+}
+
 _ONLY = {
-    "model_type": "albert",
-    "layer_norm_eps": 1e-12,
     "position_embedding_type": "absolute",
     "tie_word_embeddings": True,
     "is_decoder": False,
@@ -79,7 +92,7 @@ def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> Non
     """Raise InputError if a key of `only` has another value in `values`."""
     for key, value in only.items():
         if values.get(key, value) != value:
-            raise InputError(f"{source}: {key}={values[key]!r}: ALBERT supports only {value!r}")
+            raise InputError(f"{source}: {key}={values[key]!r}: only {value!r} is supported")
 
 
 def from_huggingface(values: dict[str, Any], known: Container[str], source: str) -> dict[str, Any]:
@@ -95,30 +108,53 @@ def from_huggingface(values: dict[str, Any], known: Container[str], source: str)
     Raises:
         InputError: If the values describe another architecture.
     """
+    family = family_of(values, source)
+    values = {**_DEFAULTS[family], **values}
     check_only(values, _ONLY, source)
-    unknown = values.keys() - _ONLY.keys() - _IGNORED
+    unknown = values.keys() - _ONLY.keys() - _IGNORED - {"model_type"}
     if ignored := sorted(key for key in unknown if key not in known):
         _name_ignored(source, ", ".join(ignored))
-    activation = str(values.get("hidden_act", "gelu_new"))
-    return {
-        **{key: value for key, value in values.items() if key in known},
-        "hidden_act": _ACTIVATIONS.get(activation, activation),
-    }
+    fields = {key: value for key, value in values.items() if key in known}
+    fields["hidden_act"] = _ACTIVATIONS.get(str(fields["hidden_act"]), fields["hidden_act"])
+    if family == "bert":
+        width = fields["hidden_size"]
+        check_only(fields, {"embedding_size": width}, source)
+        fields |= {"embedding_size": width, "parameter_sharing": "none"}
+    return fields
+
+
+def family_of(values: dict[str, Any], source: str) -> str:
+    """Return the architecture that a Hugging Face config describes: "albert" or "bert".
+
+    Raises:
+        InputError: If it is another one, such as RoBERTa or ELECTRA.
+    """
+    architecture = str(next(iter(values.get("architectures") or ["AlbertModel"])))
+    implied = [family for family in _DEFAULTS if architecture.lower().startswith(family)]
+    named = [values["model_type"]] if "model_type" in values else implied
+    if not named or named[0] not in _DEFAULTS:
+        what = f"model_type={named[0]!r}" if named else f"architectures={architecture!r}"
+        raise InputError(f"{source}: {what}: another network; {' and '.join(_DEFAULTS)} are read")
+    return named[0]
 
 
 @functools.cache  # once for each file, which several parts of a program read
 def _name_ignored(source: str, keys: str) -> None:
-    _logger.info("%s: ignored keys that say nothing about an ALBERT: %s", source, keys)
+    _logger.info("%s: ignored keys that say nothing about the encoder: %s", source, keys)
 
 
-def to_huggingface(fields: dict[str, Any]) -> dict[str, Any]:
-    """Translate the fields of an `AlbertConfig` to a Hugging Face config.
+def to_huggingface(fields: dict[str, Any], family: str) -> dict[str, Any]:
+    """Translate the fields of an `AlbertConfig` to a Hugging Face config of a family.
 
     Hugging Face cannot share only attention or only feed-forward networks; every group has a copy.
     """
     theirs = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
-    fields = {key: value for key, value in fields.items() if key != "parameter_sharing"}
-    return {**fields, **_ONLY, "hidden_act": theirs[fields["hidden_act"]]}
+    implied = {"parameter_sharing"}
+    if family == "bert":
+        implied |= {"embedding_size", "num_hidden_groups", "inner_group_num"}
+    described = {key: value for key, value in fields.items() if key not in implied}
+    activation = theirs[fields["hidden_act"]]
+    return {**described, **_ONLY, "model_type": family, "hidden_act": activation}
 
 
 def is_albert_zh(values: dict[str, Any]) -> bool:

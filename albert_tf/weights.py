@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import BERT_CONFIG_FILE, CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, files_in
 from albert_tf.task_kinds import task_scopes
@@ -79,12 +79,13 @@ class Weights:
 def adjacent_config(path: str) -> AlbertConfig | None:
     """Return the `albert_config.json` in the folder of a file, if there is one.
 
-    In the archives of albert_zh, its name is longer: `albert_config_tiny.json`.
+    In the archives of albert_zh, its name is longer: `albert_config_tiny.json`. A BERT has a
+    `bert_config.json` there.
     """
     folder = os.path.dirname(path)
-    config_file = os.path.join(folder, CONFIG_FILE)
-    if exists(config_file):
-        return AlbertConfig.from_json_file(config_file)
+    for name in (CONFIG_FILE, BERT_CONFIG_FILE):
+        if exists(config_file := os.path.join(folder, name)):
+            return AlbertConfig.from_json_file(config_file)
     named = files_in(folder, "albert_config_*.json")
     return AlbertConfig.from_json_file(named[0]) if len(named) == 1 else None
 
@@ -187,7 +188,10 @@ def config_differences(config: AlbertConfig, weights: Weights) -> list[str]:
             f"`weights`={weights.path}: was trained with num_attention_heads="
             f"{stored['num_attention_heads']}, but the model has {current['num_attention_heads']}"
         )
-    fields = ("num_hidden_layers", "hidden_act", "num_hidden_groups", "inner_group_num")
+    fields = (
+        *("num_hidden_layers", "hidden_act", "num_hidden_groups", "inner_group_num"),
+        "layer_norm_eps",
+    )
     differences = [
         f"note: {name} is {stored[name]} in {weights.path}, but {current[name]} in the model"
         for name in fields

@@ -1,7 +1,7 @@
-"""Checkpoints of the original project and of albert_zh, which are flat lists of names.
+"""Checkpoints of the original project, of BERT and of albert_zh, which are flat lists of names.
 
-Variables of albert_zh (github.com/brightmart/albert_zh) are read under the names of the original;
-`albert_tf.other_configs` describes how its network differs.
+Variables of BERT and of albert_zh (github.com/brightmart/albert_zh), which comes from BERT's code,
+are read under the names of the original; `albert_tf.other_configs` says how the networks differ.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ from albert_tf.checkpoints import NAME, TensorFlowFolder
 from albert_tf.checkpoints.tensorflow import open_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.interop.converted_model import ConvertedModel, write_adjacent_files
+from albert_tf.interop.huggingface import BERT_SCOPES
 from albert_tf.task_kinds import task_scopes
 from albert_tf.weights import Tensor, Weights, adjacent_config, shape_text
 
@@ -29,23 +30,15 @@ _SKIPPED = re.compile(
 # Of albert_zh.
 _FACTORS = ("bert/embeddings/word_embeddings", "bert/embeddings/word_embeddings_2")
 
-_LAYER = "bert/encoder/layer_shared/"
-_BLOCK = "bert/encoder/transformer/group_0/inner_group_0/"
-_SCOPES = {
-    "attention/self/": "attention_1/self/",
-    "attention/output/dense/": "attention_1/output/dense/",
-    "attention/output/LayerNorm/": "LayerNorm/",
-    "intermediate/dense/": "ffn_1/intermediate/dense/",
-    "output/dense/": "ffn_1/intermediate/output/dense/",
-    "output/LayerNorm/": "LayerNorm_1/",
-}
+_LAYER = re.compile(r"bert/encoder/layer_(shared|\d+)/(.+)/(\w+)")
+_BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
 
 def read_google_checkpoint(path: str) -> Weights:
-    """Open the weights in a checkpoint of the original or of albert_zh, without optimizer slots.
+    """Open the weights in a checkpoint of the original, BERT or albert_zh, but no optimizer slots.
 
     Raises:
-        InputError: If it cannot be read, or is not an ALBERT model.
+        InputError: If it cannot be read, or is not an ALBERT or BERT model.
     """
     _, found = open_checkpoint(path)
     tensors, unknown, skipped = {}, {}, {}
@@ -60,8 +53,8 @@ def read_google_checkpoint(path: str) -> Weights:
             unknown[name] = tensor.shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
         raise InputError(
-            f"{path}: not an ALBERT checkpoint: it has no bert/embeddings/word_embeddings, but "
-            f"{', '.join(sorted(found)[:3])}, ..."
+            f"{path}: not an ALBERT or BERT checkpoint: it has no bert/embeddings/word_embeddings, "
+            f"but {', '.join(sorted(found)[:3])}, ..."
         )
     _refuse_grouped(path, tensors)
     notes = _multiply_factors(path, tensors)
@@ -97,12 +90,12 @@ def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: in
 
 def _original_name(name: str) -> str:
     """Return the name of a variable in the original's checkpoints; other names are kept."""
-    rest = name.removeprefix(_LAYER)
-    if rest != name:
-        for scope, original in _SCOPES.items():
-            if rest.startswith(scope):
-                return f"{_BLOCK}{original}{rest.removeprefix(scope)}"
-    return name
+    if not (found := _LAYER.fullmatch(name)):
+        return name
+    layer, module, leaf = found.groups()
+    if not (scope := BERT_SCOPES.get(module.replace("/", "."))):
+        return name
+    return f"{_BLOCK.format(layer.replace('shared', '0'))}/{scope}/{leaf}"
 
 
 def _refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:

@@ -1,7 +1,7 @@
-"""Hugging Face folders: `config.json` and `model.safetensors`.
+"""Hugging Face folders of an ALBERT or a BERT: `config.json` and `model.safetensors`.
 
 Their kernels are `[outputs, inputs]`, heads have other names, and the projection from the width of
-the embeddings exists even if both widths are equal.
+the embeddings exists in every ALBERT, even if both widths are equal.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from albert_tf.hub.names import PICKLES, SAFETENSORS
 from albert_tf.interop import model_card
 from albert_tf.interop.converted_model import ConvertedModel, labels_of_outputs, meaning
 from albert_tf.interop.heads import HEADS, find_head, read_as
-from albert_tf.other_configs import to_huggingface
+from albert_tf.other_configs import family_of, to_huggingface
 from albert_tf.task_kinds import Head, heads, kind_of
 from albert_tf.weights import Tensor, Weights
 
@@ -30,45 +30,90 @@ CONFIG = "config.json"
 WEIGHTS, INDEX = SAFETENSORS  # the second lists the files if there are several
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
-_BLOCK = "encoder.albert_layer_groups.{}.albert_layers.{}."
 _BLOCK_SCOPE = "bert/encoder/transformer/group_{}/inner_group_{}/"
-_IN_BLOCK = re.compile(re.escape(_BLOCK).replace(r"\{\}", r"(\d+)"))
 _IN_BLOCK_SCOPE = re.compile(_BLOCK_SCOPE.replace("{}", r"(\d+)"))
 
-# Hugging Face module -> our scope, and our name of its `weight`.
-_MODULES = {
+# Modules of both families -> our scope, and our name of their `weight`.
+_EMBEDDINGS = {
     "embeddings.word_embeddings": ("bert/embeddings/word_embeddings", ""),
     "embeddings.position_embeddings": ("bert/embeddings/position_embeddings", ""),
     "embeddings.token_type_embeddings": ("bert/embeddings/token_type_embeddings", ""),
     "embeddings.LayerNorm": ("bert/embeddings/LayerNorm", "gamma"),
-    "encoder.embedding_hidden_mapping_in": ("bert/encoder/embedding_hidden_mapping_in", "kernel"),
-    "pooler": ("bert/pooler/dense", "kernel"),
-    "predictions.dense": ("cls/predictions/transform/dense", "kernel"),
-    "predictions.LayerNorm": ("cls/predictions/transform/LayerNorm", "gamma"),
-    "predictions": ("cls/predictions", "output_weights"),
-    "sop_classifier.classifier": ("cls/seq_relationship", "output_weights"),
-}
-_BLOCK_MODULES = {
-    "attention.query": ("attention_1/self/query", "kernel"),
-    "attention.key": ("attention_1/self/key", "kernel"),
-    "attention.value": ("attention_1/self/value", "kernel"),
-    "attention.dense": ("attention_1/output/dense", "kernel"),
-    "attention.LayerNorm": ("LayerNorm", "gamma"),
-    "ffn": ("ffn_1/intermediate/dense", "kernel"),
-    "ffn_output": ("ffn_1/intermediate/output/dense", "kernel"),
-    "full_layer_layer_norm": ("LayerNorm_1", "gamma"),
 }
 _BIASES = {"gamma": "beta", "kernel": "bias", "output_weights": "output_bias"}
-
-# Copies of other tensors, and buffers.
-_SKIPPED = re.compile(r"(^predictions\.decoder\.|embeddings\.(position_ids|token_type_ids)$)")
 
 _PROJECTION = "bert/encoder/embedding_hidden_mapping_in/"
 
 # Heads of tasks. Of those that are stored as one module, the first one's names are read.
 _HEADS = tuple(head for head in heads().values() if head.huggingface_module)
 _SCOPES = {head.huggingface_module: head.scope for head in reversed(_HEADS)}
-_MODULES |= {module: (scope.rstrip("/"), "output_weights") for module, scope in _SCOPES.items()}
+_TASKS = {module: (scope.rstrip("/"), "output_weights") for module, scope in _SCOPES.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """How an architecture names its tensors.
+
+    Attributes:
+        prefix: of the names of the encoder in a model with a head.
+        block: prefix of the names in a layer; {} stands for its group, and its place in that.
+        modules: Hugging Face module -> our scope, and our name of its `weight`.
+        block_modules: the same within a layer.
+        copies: names of what repeats other tensors.
+    """
+
+    prefix: str
+    block: str
+    modules: Mapping[str, tuple[str, str]]
+    block_modules: Mapping[str, tuple[str, str]]
+    copies: str
+
+    @functools.cached_property
+    def _variables(self) -> dict[str, str]:
+        return _variables({**_EMBEDDINGS, **self.modules, **_TASKS})
+
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        return {path: name for name, path in self._variables.items()}
+
+    @functools.cached_property
+    def _block_variables(self) -> dict[str, str]:
+        return _variables(self.block_modules)
+
+    @functools.cached_property
+    def _block_names(self) -> dict[str, str]:
+        return {path: name for name, path in self._block_variables.items()}
+
+    @functools.cached_property
+    def _in_block(self) -> re.Pattern[str]:
+        return re.compile(re.escape(self.block).replace(r"\{\}", r"(\d+)"))
+
+    def variable_of(self, name: str) -> str | None:
+        """Return the path of the variable for a tensor; None if there is none.
+
+        Tensors of a module that several heads are stored as are those of the first of these heads.
+        """
+        name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))  # of early BERTs
+        name = name.removeprefix(self.prefix)
+        if not (block := self._in_block.match(name)):
+            return self._variables.get(name)
+        path = self._block_variables.get(name[block.end() :])
+        return path and _BLOCK_SCOPE.format(*block.groups(), 0) + path
+
+    def name_of(self, path: str, prefix: str) -> str:
+        """Return the name of a variable; `prefix` precedes names of the encoder."""
+        if block := _IN_BLOCK_SCOPE.match(path):
+            return (
+                prefix + self.block.format(*block.groups()) + self._block_names[path[block.end() :]]
+            )
+        for head in _HEADS:
+            if path.startswith(head.scope):
+                return self._names[_SCOPES[head.huggingface_module] + path.removeprefix(head.scope)]
+        return (prefix if path.startswith("bert/") else "") + self._names[path]
+
+    def is_copy(self, name: str) -> bool:
+        """Whether a tensor repeats another one, or is a buffer."""
+        return bool(re.search(rf"^{self.copies}|embeddings\.(position_ids|token_type_ids)$", name))
 
 
 def _variables(modules: Mapping[str, tuple[str, str]]) -> dict[str, str]:
@@ -80,31 +125,58 @@ def _variables(modules: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     return named
 
 
-_VARIABLES, _BLOCK_VARIABLES = _variables(_MODULES), _variables(_BLOCK_MODULES)
-_NAMES = {path: name for name, path in _VARIABLES.items()}
-_BLOCK_NAMES = {path: name for name, path in _BLOCK_VARIABLES.items()}
-
-
-def variable_of(name: str) -> str | None:
-    """Return the path of the variable for a Hugging Face tensor; None if there is none.
-
-    Tensors of a module that several heads are stored as are those of the first of these heads.
-    """
-    name = name.removeprefix("albert.")
-    if not (block := _IN_BLOCK.match(name)):
-        return _VARIABLES.get(name)
-    path = _BLOCK_VARIABLES.get(name[block.end() :])
-    return path and _BLOCK_SCOPE.format(*block.groups()) + path
-
-
-def name_of(path: str, prefix: str = "albert.") -> str:
-    """Return the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
-    if block := _IN_BLOCK_SCOPE.match(path):
-        return prefix + _BLOCK.format(*block.groups()) + _BLOCK_NAMES[path[block.end() :]]
-    for head in _HEADS:
-        if path.startswith(head.scope):
-            return _NAMES[_SCOPES[head.huggingface_module] + path.removeprefix(head.scope)]
-    return (prefix if path.startswith("bert/") else "") + _NAMES[path]
+_ALBERT = _Family(
+    prefix="albert.",
+    block="encoder.albert_layer_groups.{}.albert_layers.{}.",
+    modules={
+        "encoder.embedding_hidden_mapping_in": (_PROJECTION.rstrip("/"), "kernel"),
+        "pooler": ("bert/pooler/dense", "kernel"),
+        "predictions.dense": ("cls/predictions/transform/dense", "kernel"),
+        "predictions.LayerNorm": ("cls/predictions/transform/LayerNorm", "gamma"),
+        "predictions": ("cls/predictions", "output_weights"),
+        "sop_classifier.classifier": ("cls/seq_relationship", "output_weights"),
+    },
+    block_modules={
+        "attention.query": ("attention_1/self/query", "kernel"),
+        "attention.key": ("attention_1/self/key", "kernel"),
+        "attention.value": ("attention_1/self/value", "kernel"),
+        "attention.dense": ("attention_1/output/dense", "kernel"),
+        "attention.LayerNorm": ("LayerNorm", "gamma"),
+        "ffn": ("ffn_1/intermediate/dense", "kernel"),
+        "ffn_output": ("ffn_1/intermediate/output/dense", "kernel"),
+        "full_layer_layer_norm": ("LayerNorm_1", "gamma"),
+    },
+    copies=r"predictions\.decoder\.",
+)
+# Modules in a layer of BERT -> scopes of the original. The same names, with slashes, are in BERT's
+# checkpoints, and in those of albert_zh.
+BERT_SCOPES = {
+    "attention.self.query": "attention_1/self/query",
+    "attention.self.key": "attention_1/self/key",
+    "attention.self.value": "attention_1/self/value",
+    "attention.output.dense": "attention_1/output/dense",
+    "attention.output.LayerNorm": "LayerNorm",
+    "intermediate.dense": "ffn_1/intermediate/dense",
+    "output.dense": "ffn_1/intermediate/output/dense",
+    "output.LayerNorm": "LayerNorm_1",
+}
+_BERT = _Family(  # whose layers are groups of one block each
+    prefix="bert.",
+    block="encoder.layer.{}.",
+    modules={
+        "pooler.dense": ("bert/pooler/dense", "kernel"),
+        "cls.predictions.transform.dense": ("cls/predictions/transform/dense", "kernel"),
+        "cls.predictions.transform.LayerNorm": ("cls/predictions/transform/LayerNorm", "gamma"),
+        "cls.predictions": ("cls/predictions", "output_weights"),
+        "cls.seq_relationship": ("cls/seq_relationship", "output_weights"),
+    },
+    block_modules={
+        module: (scope, "gamma" if "Norm" in scope else "kernel")
+        for module, scope in BERT_SCOPES.items()
+    },
+    copies=r"cls\.predictions\.decoder\.",
+)
+_FAMILIES = {"albert": _ALBERT, "bert": _BERT}
 
 
 def _is_kernel(path: str) -> bool:
@@ -125,31 +197,33 @@ def read_huggingface(path: str) -> Weights:
     """Open the weights in a Hugging Face folder, or in a `.safetensors` file in one.
 
     Raises:
-        InputError: If a file is missing or damaged, or is not an ALBERT model.
+        InputError: If a file is missing or damaged, or is not an ALBERT or BERT model.
     """
     names = _files(path)
     folder = os.path.dirname(names[0])
     config_file = os.path.join(folder, CONFIG)
     config = AlbertConfig.from_json_file(config_file)
-    architectures = read_json(config_file, _Architectures).architectures or ["AlbertModel"]
+    described = read_json(config_file, dict[str, Any])
+    family = _FAMILIES[family_of(described, config_file)]
+    architecture = str(next(iter(described.get("architectures") or ["AlbertModel"])))
     tensors, unknown, skipped = {}, {}, {}
     for file in names:
         for name, shape, read in _open(file):
-            variable = variable_of(name)
+            variable = family.variable_of(name)
             if variable is not None:
                 tensors[variable] = _tensor(name, variable, shape, functools.partial(read, name))
-            elif _SKIPPED.search(name):
+            elif family.is_copy(name):
                 skipped[name] = shape
             else:
                 unknown[name] = shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
         raise InputError(
-            f"{path}: not an ALBERT model: it has no albert.embeddings.word_embeddings.weight, but "
-            f"{', '.join(sorted(unknown)[:3])}, ..."
+            f"{path}: not an ALBERT or BERT: it has no {family.prefix}embeddings.word_embeddings."
+            f"weight, but {', '.join(sorted(unknown)[:3])}, ..."
         )
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
-    head = _head_of(architectures[0], tensors)
+    head = _head_of(architecture.replace("Bert", "Albert", 1), tensors)
     # Its name says what the variables alone do not.
     is_first = head and find_head([head.scope]) == head.name
     named = head.name if head and not is_first else None
@@ -296,17 +370,27 @@ def write_weights(
     """
     from safetensors.numpy import save
 
-    prefix = "" if fields["architectures"] == ["AlbertModel"] else "albert."
+    family = "bert" if config.is_bert else "albert"
+    names = _FAMILIES[family]
+    architecture = fields["architectures"][0]
+    if config.is_bert:
+        architecture = architecture.replace("Albert", "Bert", 1)
+    prefix = "" if architecture in ("AlbertModel", "BertModel") else names.prefix
     named = {
-        name_of(path, prefix): np.ascontiguousarray(value.T if _is_kernel(path) else value)
+        names.name_of(path, prefix): np.ascontiguousarray(value.T if _is_kernel(path) else value)
         for path, value in values.items()
     }
-    if config.embedding_size == config.hidden_size:
+    if config.embedding_size == config.hidden_size and not config.is_bert:
         width = config.hidden_size
-        named[name_of(_PROJECTION + "kernel", prefix)] = np.eye(width, dtype=np.float32)
-        named[name_of(_PROJECTION + "bias", prefix)] = np.zeros(width, np.float32)
+        named[names.name_of(_PROJECTION + "kernel", prefix)] = np.eye(width, dtype=np.float32)
+        named[names.name_of(_PROJECTION + "bias", prefix)] = np.zeros(width, np.float32)
     # transformers reads only files whose metadata names a format.
     with open_file(os.path.join(folder, WEIGHTS), "wb") as file:
         file.write(save(named, metadata={"format": "pt"}))
-    text = json.dumps({**fields, **to_huggingface(config.to_dict())}, indent=2, sort_keys=True)
+    described = {
+        **fields,
+        "architectures": [architecture],
+        **to_huggingface(dataclasses.asdict(config), family),
+    }
+    text = json.dumps(described, indent=2, sort_keys=True)
     write_text(os.path.join(folder, CONFIG), text + "\n")

@@ -35,7 +35,7 @@ class AlbertEmbeddings(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        self.norm = layer_norm("LayerNorm", self.dtype_policy)
+        self.norm = layer_norm(config, "LayerNorm", self.dtype_policy)
 
     def build(self, input_shape=None):
         def table(name, rows):

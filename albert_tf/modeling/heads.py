@@ -29,7 +29,7 @@ class MaskedLMHead(keras.layers.Layer):
         self.dense = dense(
             config.embedding_size, config.initializer_range, "dense", self.dtype_policy
         )
-        self.norm = layer_norm("LayerNorm", self.dtype_policy)
+        self.norm = layer_norm(config, "LayerNorm", self.dtype_policy)
 
     def build(self, input_shape):
         with keras.name_scope("transform"):

@@ -14,7 +14,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.attention import ATTENTION
 
 
@@ -28,9 +27,10 @@ class Kernels:
         feed_forward: `feed_forward(hidden, kernel, bias, output_kernel)`, the matrix product of
             `gelu(hidden @ kernel, bias)` and `output_kernel` `[inner, outputs]`; `hidden` is
             `[..., width]`, `kernel` `[width, inner]`, `bias` `[inner]`: `[..., outputs]`.
-        add_norm: `add_norm(x, bias, residual, scale, offset)`, layer normalization of
+        add_norm: `add_norm(x, bias, residual, scale, offset, epsilon)`, layer normalization of
             `x + bias + residual` over the last axis, times `scale`, plus `offset`. `x` and
-            `residual` are `[..., width]`, the others `[width]`; the result has the dtype of `x`.
+            `residual` are `[..., width]`, the others `[width]`; the number `epsilon` is added to
+            the variance. The result has the dtype of `x`.
         attention: the table `albert_tf.modeling.attention.ATTENTION`, in which an engine may
             replace rows.
         project_heads: `project_heads(hidden, kernel, bias, heads)`, the product of `hidden`
@@ -98,11 +98,11 @@ def _feed_forward(hidden, kernel, bias, output_kernel):
     return ops.matmul(_gelu(ops.matmul(hidden, kernel), bias), output_kernel)
 
 
-def _add_norm(x, bias, residual, scale, offset):
+def _add_norm(x, bias, residual, scale, offset, epsilon):
     # Moments are float32 under bfloat16, too.
     total = ops.cast(x + bias + residual, "float32")
     mean, variance = ops.moments(total, axes=-1, keepdims=True)
-    normal = (total - mean) * ops.rsqrt(variance + LAYER_NORM_EPSILON)
+    normal = (total - mean) * ops.rsqrt(variance + epsilon)
     return ops.cast(normal * ops.cast(scale, "float32") + ops.cast(offset, "float32"), x.dtype)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.modeling.attention import DEFAULT, attention_weights, find_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels, WeightDropout
 
@@ -36,9 +36,10 @@ def dense(units: int, stddev: float, name: str, dtype, use_bias: bool = True) ->
     return keras.layers.Dense(units, None, use_bias, initializer(stddev), name=name, dtype=dtype)
 
 
-def layer_norm(name: str, dtype) -> keras.layers.LayerNormalization:
-    """Return layer normalization over the last axis with the original's epsilon."""
-    return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)
+def layer_norm(config: AlbertConfig, name: str, dtype) -> keras.layers.LayerNormalization:
+    """Return layer normalization over the last axis."""
+    epsilon = config.layer_norm_eps
+    return keras.layers.LayerNormalization(epsilon=epsilon, name=name, dtype=dtype)
 
 
 def dropout(inputs, rate: float, seed, site: int, kernels: Kernels = PLAIN_KERNELS):
@@ -207,7 +208,7 @@ class TransformerBlock(keras.layers.Layer):
         else:
             self.attention = SelfAttention(config, attention, name="self", dtype=policy)
             self.attention_output = dense(config.hidden_size, stddev, "dense", policy)
-            self.attention_norm = layer_norm("LayerNorm", policy)
+            self.attention_norm = layer_norm(config, "LayerNorm", policy)
         if first is not None and self._shares == "ffn":
             self.intermediate = first.intermediate
             self.ffn_output = first.ffn_output
@@ -215,7 +216,7 @@ class TransformerBlock(keras.layers.Layer):
         else:
             self.intermediate = dense(config.intermediate_size, stddev, "dense", policy)
             self.ffn_output = dense(config.hidden_size, stddev, "dense", policy)
-            self.ffn_norm = layer_norm("LayerNorm_1", policy)
+            self.ffn_norm = layer_norm(config, "LayerNorm_1", policy)
 
     def build(self, input_shape):
         if self._shares != "attention":
@@ -277,4 +278,4 @@ class TransformerBlock(keras.layers.Layer):
         if seed is not None and rate:
             product = dropout(product + bias, rate, seed, site, kernels)
             bias = ops.zeros(bias.shape, product.dtype)
-        return kernels.add_norm(product, bias, residual, norm.gamma, norm.beta)
+        return kernels.add_norm(product, bias, residual, norm.gamma, norm.beta, norm.epsilon)

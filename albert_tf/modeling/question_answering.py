@@ -139,7 +139,7 @@ class EndLogits(keras.layers.Layer):
         self.config = config
         policy, stddev = self.dtype_policy, config.initializer_range
         self.dense_0 = dense(config.hidden_size, stddev, "dense_0", policy)
-        self.norm = layer_norm("LayerNorm", policy)
+        self.norm = layer_norm(config, "LayerNorm", policy)
         self.dense_1 = dense(1, stddev, "dense_1", policy)
 
     def build(self, input_shape):

@@ -11,7 +11,6 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.engines.jax import tpu_feed_forward
 from albert_tf.engines.jax.attention import FUSED
 from albert_tf.hardware import tpu_generation
@@ -72,25 +71,25 @@ def _merge_heads(context, kernel):
     return jnp.einsum("bhsk,hkd->bsd", context, kernel.reshape(heads, head_size, -1))
 
 
-@jax.custom_vjp
-def _normalized_sum(x, bias, residual, scale, offset):
-    return _add_norm_forward(x, bias, residual, scale, offset)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def _normalized_sum(x, bias, residual, scale, offset, epsilon):
+    return _add_norm_forward(x, bias, residual, scale, offset, epsilon)[0]
 
 
-def _add_norm_forward(x, bias, residual, scale, offset):
+def _add_norm_forward(x, bias, residual, scale, offset, epsilon):
     dtype = x.dtype
     total = (x + bias + residual).astype(jnp.float32)
     # Both moments in the pass that computes `x`. Inputs are sums with a normalized residual, whose
     # means are small compared with their deviations, so little is lost in the difference.
     mean = jnp.mean(total, axis=-1, keepdims=True)
     variance = jnp.mean(jnp.square(total), axis=-1, keepdims=True) - jnp.square(mean)
-    inverse = jax.lax.rsqrt(jnp.maximum(variance, 0.0) + LAYER_NORM_EPSILON)
+    inverse = jax.lax.rsqrt(jnp.maximum(variance, 0.0) + epsilon)
     normal = (total - mean) * inverse
     outputs = (normal * scale.astype(jnp.float32) + offset.astype(jnp.float32)).astype(dtype)
     return outputs, (normal.astype(dtype), inverse, scale)
 
 
-def _add_norm_backward(saved, upstream):
+def _add_norm_backward(epsilon, saved, upstream):
     normal, inverse, scale = saved
     dtype = normal.dtype
     wide_normal, wide_scale, wide_upstream = _wide(normal, scale, upstream)
@@ -108,8 +107,8 @@ def _add_norm_backward(saved, upstream):
 _normalized_sum.defvjp(_add_norm_forward, _add_norm_backward)
 
 
-def _add_norm(x, bias, residual, scale, offset):
-    return _normalized_sum(*_arrays(x, bias, residual, scale, offset))
+def _add_norm(x, bias, residual, scale, offset, epsilon):
+    return _normalized_sum(*_arrays(x, bias, residual, scale, offset), epsilon)
 
 
 @jax.custom_vjp

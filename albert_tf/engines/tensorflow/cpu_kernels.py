@@ -15,7 +15,6 @@ import math
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, mask_scores
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 
@@ -130,32 +129,35 @@ def _product(x, kernel, transpose_b=False):
     return tf.reshape(product, tf.concat([tf.shape(x)[:-1], tf.shape(product)[-1:]], axis=0))
 
 
-@_of_tensors
-@tf.custom_gradient
-def _add_norm(x, bias, residual, scale, offset):
-    outputs, normal, inverse = _add_norm_forward(x, bias, residual, scale, offset)
+def _add_norm(x, bias, residual, scale, offset, epsilon):
+    @_of_tensors
+    @tf.custom_gradient
+    def normalized(x, bias, residual, scale, offset):
+        outputs, normal, inverse = _add_norm_forward(x, bias, residual, scale, offset, epsilon)
 
-    def gradient(upstream):
-        total, scale_summands = _add_norm_backward(normal, inverse, scale, upstream)
-        return (
-            total,
-            _column_sums(total, bias.dtype),
-            total,
-            _column_sums(scale_summands, scale.dtype),
-            _column_sums(upstream, offset.dtype),
-        )
+        def gradient(upstream):
+            total, scale_summands = _add_norm_backward(normal, inverse, scale, upstream)
+            return (
+                total,
+                _column_sums(total, bias.dtype),
+                total,
+                _column_sums(scale_summands, scale.dtype),
+                _column_sums(upstream, offset.dtype),
+            )
 
-    return outputs, gradient
+        return outputs, gradient
+
+    return normalized(x, bias, residual, scale, offset)
 
 
 @tf.function(autograph=False, jit_compile=True)
-def _add_norm_forward(x, bias, residual, scale, offset):
+def _add_norm_forward(x, bias, residual, scale, offset, epsilon):
     """Return the outputs and, for the gradient, the normalized input and its scale."""
     dtype = x.dtype
     x, bias, residual, scale, offset = _wide(x, bias, residual, scale, offset)
     total = x + bias + residual
     centered = total - _row_means(total)
-    inverse = tf.math.rsqrt(_row_means(centered * centered) + LAYER_NORM_EPSILON)
+    inverse = tf.math.rsqrt(_row_means(centered * centered) + epsilon)
     normal = centered * inverse
     return tf.cast(normal * scale + offset, dtype), tf.cast(normal, dtype), inverse
 

@@ -68,6 +68,11 @@ def _keeping_residuals(function: Callable, differentiated: int) -> Callable:
     return on_tensors
 
 
+def _add_norm(*inputs):
+    *tensors, epsilon = inputs
+    return _on_tensors(functools.partial(_JAX_KERNELS.add_norm, epsilon=epsilon))(*tensors)
+
+
 def _project_heads(hidden, kernel, bias, heads):
     def project(*inputs):
         return _JAX_KERNELS.project_heads(*inputs, heads)
@@ -98,7 +103,7 @@ def _attention(query, key, value, attention_mask, dropout=None):
 
 TPU_KERNELS = dataclasses.replace(
     PLAIN_KERNELS,
-    add_norm=_on_tensors(_JAX_KERNELS.add_norm),
+    add_norm=_add_norm,
     attention={**ATTENTION, DEFAULT: _attention},
     project_heads=_project_heads,
     merge_heads=_on_tensors(_JAX_KERNELS.merge_heads),

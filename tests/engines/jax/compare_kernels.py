@@ -27,7 +27,7 @@ JAX_KERNELS = dataclasses.replace(
 LABELS = np.array([[0, 6, 2], [1, 1, 5]])
 # Name -> shapes of the tensors, and further arguments.
 CASES = {
-    "add_norm": ([(2, 5, 8), (8,), (2, 5, 8), (8,), (8,)], ()),
+    "add_norm": ([(2, 5, 8), (8,), (2, 5, 8), (8,), (8,)], (1e-3,)),
     "project_heads": ([(2, 5, 8), (8, 12), (12,)], (3,)),
     "merge_heads": ([(2, 3, 5, 4), (12, 7)], ()),
     # Two blocks of tokens, whose gradients of the matrices add up, and as many tokens as the

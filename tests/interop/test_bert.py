@@ -1,0 +1,110 @@
+"""BERT as it is published: Google's archives, and folders of several ages of transformers."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import albert_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.heads import AlbertForPreTraining
+from tests.conftest import GOLDEN
+from tests.support import layouts
+from tests.support.models import letters
+
+FOLDER = GOLDEN / "hf_bert_pretraining"
+
+
+def assert_computes_the_same(path):
+    model = albert_tf.from_preset(str(path), AlbertForPreTraining)
+    inputs = dict(np.load(FOLDER / "inputs.npz"))
+    shape = inputs["input_ids"].shape
+    outputs = model(
+        {
+            "input_ids": inputs["input_ids"],
+            "input_mask": inputs["attention_mask"],
+            "segment_ids": inputs["token_type_ids"],
+            "masked_lm_positions": np.broadcast_to(np.arange(shape[1]), shape),
+        }
+    )
+    expected = np.load(FOLDER / "outputs.npz")
+    for ours, theirs in {
+        "masked_lm_logits": "prediction_logits",
+        "sentence_order_logits": "seq_relationship_logits",
+    }.items():
+        np.testing.assert_allclose(outputs[ours], expected[theirs], rtol=0, atol=5e-6)
+
+
+def google_name(name, value):
+    """Return the name and the value of a tensor of transformers in a checkpoint of Google."""
+    name = re.sub(r"layer\.(\d)", r"layer_\1", name).replace(".", "/")
+    if name.endswith("LayerNorm/weight"):
+        return name.replace("weight", "gamma"), value
+    if name.endswith("LayerNorm/bias"):
+        return name.replace("bias", "beta"), value
+    if name in ("cls/predictions/bias", "cls/seq_relationship/bias"):
+        return name.replace("bias", "output_bias"), value
+    if name == "cls/seq_relationship/weight":
+        return name.replace("weight", "output_weights"), value
+    if "_embeddings/" in name:
+        return name.removesuffix("/weight"), value
+    return (name.replace("weight", "kernel"), value.T) if name.endswith("weight") else (name, value)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Return an archive as Google's, with what pretraining leaves behind."""
+    theirs = load_file(FOLDER / "model.safetensors")
+    variables = dict(map(google_name, theirs, theirs.values()))
+    slots = {f"{name}/adam_{m}": value for name, value in variables.items() for m in "mv"}
+    folder = tmp_path / "uncased_L-3_H-32_A-4"
+    folder.mkdir()
+    layouts.save(folder / "bert_model.ckpt", {**variables, **slots})
+    described = json.loads((FOLDER / "config.json").read_text())
+    keys = "attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size vocab_size "
+    keys += "initializer_range intermediate_size max_position_embeddings num_attention_heads "
+    keys += "num_hidden_layers type_vocab_size"
+    config = {key: described[key] for key in keys.split()}
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    (folder / "vocab.txt").write_text(letters(150))
+    return folder
+
+
+def test_googles_archives_compute_the_same(archive):
+    assert_computes_the_same(archive)
+    assert_computes_the_same(archive / "bert_model.ckpt")
+    config = json.loads((archive / "bert_config.json").read_text())
+    # As in the Chinese ones.
+    config |= {"directionality": "bidi", "pooler_fc_size": 768, "pooler_type": "first_token"}
+    (archive / "bert_config.json").write_text(json.dumps(config))
+    assert_computes_the_same(archive)
+    assert albert_tf.Tokenizer.load(str(archive)).vocab_size == 150
+
+
+def test_names_of_early_folders_are_read(tmp_path):
+    folder = tmp_path / "early"
+    shutil.copytree(FOLDER, folder)
+    renamed = {}
+    for name, value in load_file(FOLDER / "model.safetensors").items():
+        name = re.sub(r"LayerNorm.weight$", "LayerNorm.gamma", name)
+        renamed[re.sub(r"LayerNorm.bias$", "LayerNorm.beta", name)] = value
+    position_ids = {"bert.embeddings.position_ids": np.arange(40)[None]}
+    save_file({**renamed, **position_ids}, folder / "model.safetensors")
+    assert_computes_the_same(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": None}))
+    save_file(
+        {k.removeprefix("bert."): v for k, v in renamed.items()}, folder / "model.safetensors"
+    )
+    assert_computes_the_same(folder)
+
+
+def test_a_bert_has_no_projection_and_no_shared_layers():
+    config = AlbertConfig.from_json_file(str(FOLDER / "config.json"))
+    assert (config.embedding_size, config.num_hidden_groups) == (32, 3)
+    assert config.is_bert
+    assert AlbertConfig.preset("bert_base").is_bert
+    assert not AlbertConfig.preset("base", embedding_size=768).is_bert
