@@ -5,7 +5,8 @@ Also the original's normalization for SentencePiece models.
 The original removes all accents, which suits English: it takes the vowels of Tibetan, Thai and
 Hindi away, and the tones of Vietnamese and Yoruba. A vocabulary therefore records what it does, in
 the `tokenizer_config.json` next to it, under the names that Hugging Face uses. A vocabulary without
-a record is normalized as the original does it.
+a record is normalized as the original does it, except that text for a WordPiece vocabulary with
+capital letters is not lower-cased.
 """
 
 import dataclasses
@@ -20,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from albert_tf.files import exists, read_json
+from albert_tf.other_configs import check_only
 from albert_tf.tokenizers.words import character_ranges
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -73,6 +75,13 @@ class _BertTokenizerConfig:
     strip_accents: bool | None = None
 
 
+# Rules of BertTokenizer that tokenizers derived from it change, such as the Japanese ones.
+_ONLY = {
+    "do_basic_tokenize": True,
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+}
+
 UNRECORDED = Normalization()
 # Of the original, for vocabularies without a record.
 DEFAULT_NORMALIZATION = Normalization(do_lower_case=True, keep_accents=False)
@@ -82,11 +91,12 @@ def read_normalization(folder: str) -> Normalization:
     """Return what the `tokenizer_config.json` in a folder records.
 
     Raises:
-        InputError: If the file is damaged.
+        InputError: If the file is damaged, or the text is split by other rules than BERT's.
     """
     path = os.path.join(folder, CONFIG_FILE)
     if not exists(path):
         return UNRECORDED
+    check_only(read_json(path, dict[str, Any]), _ONLY, path)
     strips = read_json(path, _BertTokenizerConfig).strip_accents
     of_bert = Normalization(keep_accents=None if strips is None else not strips)
     return read_json(path, Normalization).otherwise(of_bert)

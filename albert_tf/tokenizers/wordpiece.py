@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import logging
 import re
 import string
 import sys
@@ -35,6 +36,8 @@ from albert_tf.tokenizers.words import character_ranges, starts_unspaced_word
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
 
+_logger = logging.getLogger(__name__)
+
 SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # prefix of pieces that continue a word
 LONGEST_WORD = 200  # longer words become the unknown piece
@@ -56,8 +59,12 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
     """A vocabulary with one piece per line, including the special symbols."""
 
     def __init__(self, path: str, normalization: Normalization = UNRECORDED):
+        pieces = read_pieces(path)
+        if normalization.do_lower_case is None and is_cased(pieces):
+            _report_case(path)
+            normalization = Normalization(do_lower_case=False).otherwise(normalization)
         super().__init__(path, resolved(normalization))
-        self.pieces = read_pieces(path)
+        self.pieces = pieces
         ids = {piece: id for id, piece in enumerate(self.pieces)}
         missing = [symbol for symbol in SPECIAL_SYMBOLS if symbol not in ids]
         if missing:
@@ -185,6 +192,21 @@ def read_pieces(path: str) -> list[str]:
                 "a vocabulary has a piece a line, each once"
             )
     return pieces
+
+
+def is_cased(pieces: Iterable[str]) -> bool:
+    """Return whether pieces have capital letters, which no lower-cased text has.
+
+    One in a hundred may be something else, such as a symbol.
+    """
+    words = (piece.removeprefix(CONTINUES) for piece in pieces)
+    with_case = [word for word in words if word.isalpha() and word.lower() != word.upper()]
+    return sum(word != word.lower() for word in with_case) > 0.01 * len(with_case)
+
+
+@functools.cache  # once for each file, which several parts of a program read
+def _report_case(path: str) -> None:
+    _logger.info("%s: has pieces with capital letters, so text is not lower-cased", path)
 
 
 def resolved(normalization: Normalization) -> Normalization:

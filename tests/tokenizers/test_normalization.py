@@ -97,9 +97,12 @@ def test_records(tmp_path, config, expected):
     assert read_normalization(str(tmp_path)) == expected
 
 
-def test_an_unknown_form_is_reported(tmp_path):
-    (tmp_path / "tokenizer_config.json").write_text('{"unicode_form": "NFD"}')
-    with pytest.raises(InputError, match=r"tokenizer_config\.json: unicode_form=\"NFD\""):
+@pytest.mark.parametrize(
+    "config", [{"unicode_form": "NFD"}, {"word_tokenizer_type": "mecab"}, {"do_basic_tokenize": 0}]
+)
+def test_unknown_rules_are_reported(tmp_path, config):
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=rf"tokenizer_config\.json: {min(config)}="):
         read_normalization(str(tmp_path))
 
 
