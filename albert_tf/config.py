@@ -200,7 +200,8 @@ class AlbertConfig:
 
         Args:
             path: of the file, or the name of a config shipped with the package, such as "base_v2".
-                A `bert_config.json` describes a BERT, as in Google's archives.
+                A `bert_config.json` describes a BERT, as in Google's archives, and so does a
+                `config.json` with BERT's keys alone.
 
         Raises:
             InputError: If the file is missing, is not JSON, or does not describe a model.
@@ -215,8 +216,10 @@ class AlbertConfig:
                 )
             path = named[path]
         values = read_json(path, dict[str, Any])
-        if os.path.basename(path) == BERT_CONFIG_FILE:
-            values.setdefault("model_type", "bert")
+        name = os.path.basename(path)
+        is_plain = name == "config.json" and other_configs.is_plain_bert(values)
+        if is_plain or name == BERT_CONFIG_FILE:
+            values["model_type"] = values.get("model_type") or "bert"
         return cls.from_dict(values, source=path)
 
     def check_vocabulary(self, size: int, source: str) -> None:

@@ -23,6 +23,8 @@ _ACTIVATIONS = {
     "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu",
     "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "gelu_python_tanh": "gelu",
     "gelu": "gelu_exact",
     "gelu_python": "gelu_exact",
     "relu": "relu",
@@ -42,11 +44,12 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 _ONLY = {
     "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
     "is_decoder": False,
     "add_cross_attention": False,
     "pruned_heads": {},
 }
+# Of tensors that are not the weights themselves.
+_UNQUANTIZED = {"quantization_config": None, "compression_config": None}
 
 # Fields for heads, labels, symbols and generation, which do not affect the encoder.
 _IGNORED = frozenset(
@@ -60,8 +63,8 @@ _IGNORED = frozenset(
     num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
     output_scores pad_token_id prefix problem_type remove_invalid_values repetition_penalty
     return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params
-    temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype
-    torchscript transformers_version typical_p use_bfloat16 use_cache
+    temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class top_k top_p
+    torch_dtype torchscript transformers_version typical_p use_bfloat16 use_cache
     """.split()  # noqa: SIM905
 )
 
@@ -89,9 +92,9 @@ _ORIGINAL_KEYS = (
 
 
 def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> None:
-    """Raise InputError if a key of `only` has another value in `values`."""
+    """Raise InputError if a key of `only` has another value, and not null, in `values`."""
     for key, value in only.items():
-        if values.get(key, value) != value:
+        if values.get(key) not in (None, value):
             raise InputError(f"{source}: {key}={values[key]!r}: only {value!r} is supported")
 
 
@@ -110,8 +113,8 @@ def from_huggingface(values: dict[str, Any], known: Container[str], source: str)
     """
     family = family_of(values, source)
     values = {**_DEFAULTS[family], **values}
-    check_only(values, _ONLY, source)
-    unknown = values.keys() - _ONLY.keys() - _IGNORED - {"model_type"}
+    check_only(values, {**_ONLY, **_UNQUANTIZED}, source)
+    unknown = values.keys() - _ONLY.keys() - _UNQUANTIZED.keys() - _IGNORED - {"model_type"}
     if ignored := sorted(key for key in unknown if key not in known):
         _name_ignored(source, ", ".join(ignored))
     fields = {key: value for key, value in values.items() if key in known}
@@ -129,13 +132,24 @@ def family_of(values: dict[str, Any], source: str) -> str:
     Raises:
         InputError: If it is another one, such as RoBERTa or ELECTRA.
     """
+    if is_plain_bert(values):
+        return "bert"
     architecture = str(next(iter(values.get("architectures") or ["AlbertModel"])))
     implied = [family for family in _DEFAULTS if architecture.lower().startswith(family)]
-    named = [values["model_type"]] if "model_type" in values else implied
+    named = implied if values.get("model_type") is None else [values["model_type"]]
     if not named or named[0] not in _DEFAULTS:
         what = f"model_type={named[0]!r}" if named else f"architectures={architecture!r}"
         raise InputError(f"{source}: {what}: another network; {' and '.join(_DEFAULTS)} are read")
     return named[0]
+
+
+def is_plain_bert(values: dict[str, Any]) -> bool:
+    """Return whether a `config.json` names no architecture, and has the fields of a BERT alone."""
+    has_shape = values.keys() >= {"hidden_size", "intermediate_size", "max_position_embeddings"}
+    others = ("model_type", "architectures", "embedding_size", *_ORIGINAL_KEYS)
+    is_other = any(values.get(key) is not None for key in others)
+    # A RoBERTa, whose positions begin at 2, has a single type.
+    return has_shape and not is_other and values.get("type_vocab_size", 1) != 1
 
 
 @functools.cache  # once for each file, which several parts of a program read
@@ -154,7 +168,8 @@ def to_huggingface(fields: dict[str, Any], family: str) -> dict[str, Any]:
         implied |= {"embedding_size", "num_hidden_groups", "inner_group_num"}
     described = {key: value for key, value in fields.items() if key not in implied}
     activation = theirs[fields["hidden_act"]]
-    return {**described, **_ONLY, "model_type": family, "hidden_act": activation}
+    fixed = {**_ONLY, "tie_word_embeddings": True, "model_type": family}
+    return {**described, **fixed, "hidden_act": activation}
 
 
 def is_albert_zh(values: dict[str, Any]) -> bool:

@@ -153,7 +153,7 @@ def test_hugging_faces_files_are_read(theirs, ours):
         ({**HUGGING_FACE, "model_type": "roberta"}, "model_type='roberta': .*albert and bert"),
         ({"architectures": ["ElectraModel"]}, "architectures='ElectraModel': .*albert and bert"),
         ({"model_type": "bert", "embedding_size": 8}, "embedding_size=8: only 768 is supported"),
-        ({**HUGGING_FACE, "tie_word_embeddings": False}, "tie_word_embeddings=False.*True"),
+        ({**HUGGING_FACE, "quantization_config": {"bits": 4}}, "quantization_config=.*only None"),
         ({**HUGGING_FACE, "position_embedding_type": "relative_key"}, "position_embedding_type="),
         ({**HUGGING_FACE, "hidden_act": "silu"}, "hidden_act='silu'.*gelu"),
     ],
@@ -169,13 +169,15 @@ def test_what_a_file_may_not_say_is_named(tmp_path, values, message):
 def test_other_keys_of_hugging_faces_files_are_named_once(caplog, recognized_by):
     kept = {key: HUGGING_FACE[key] for key in ("hidden_size", "num_attention_heads", recognized_by)}
     more = {"xla_device": None, "auto_map": {}, "_num_labels": 2, "gap_size": 0}
+    more |= {"classifier_dropout": 0.2, "quantization_config": None, "tie_word_embeddings": False}
+    more |= {"position_embedding_type": None, "hidden_act": "gelu_accurate"}
     with caplog.at_level("INFO"):
         for _ in range(3):
             config = AlbertConfig.from_dict({**kept, **more}, source=f"{recognized_by}/config.json")
     assert config == AlbertConfig(hidden_size=64, num_attention_heads=4)
     (line,) = caplog.messages
     assert line.startswith(f"{recognized_by}/config.json: ignored")
-    assert line.endswith(": _num_labels, auto_map, xla_device")
+    assert line.endswith(": _num_labels, auto_map, classifier_dropout, xla_device")
     with pytest.raises(InputError, match="ours: unknown key 'xla_device'"):
         AlbertConfig.from_dict({**AlbertConfig().to_dict(), "xla_device": None}, source="ours")
 

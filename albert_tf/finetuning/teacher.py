@@ -30,7 +30,7 @@ from albert_tf.finetuning.task import (
     cached_arrays,
     cached_file,
 )
-from albert_tf.interop.huggingface import WEIGHTS
+from albert_tf.hub.names import PICKLES, SAFETENSORS
 from albert_tf.logs import counted
 from albert_tf.task_kinds import task_kinds
 from albert_tf.training.loop import refuse_nan
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 # Beginning of the names of files with log-probabilities of a teacher.
 PREDICTIONS = "teacher"
-_WEIGHTS = (WEIGHTS, *(folder.list_file for folder in FOLDERS.values()))
+_WEIGHTS = (*SAFETENSORS, *PICKLES, *(folder.list_file for folder in FOLDERS.values()))
 
 
 class Teacher:

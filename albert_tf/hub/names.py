@@ -11,6 +11,7 @@ the addresses that the original project, TF-Hub and Kaggle document.
 import contextlib
 import dataclasses
 import hashlib
+import importlib.util
 import json
 import logging
 import os
@@ -32,12 +33,19 @@ logger = logging.getLogger(__name__)
 # Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
 VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt", "tokenizer.json")
 _ADJACENT_FILES = (
-    *("config.json", "albert_config.json", "tokenizer_config.json", "labels.json"),
+    *("config.json", "albert_config.json", "bert_config.json"),
+    *("tokenizer_config.json", "labels.json"),
     *("sentence_bert_config.json", "1_Pooling/config.json"),  # of sentence-transformers
 )
 SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _WEIGHTS = (*SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_PICKLED = (*PICKLES, "pytorch_model-*-of-*.bin")
+TORCH_NEEDED = (
+    "a pickle, which can run code when it is read, unless torch 2.6 or newer reads it: pip install "
+    "'torch>=2.6', or convert it where that is installed (save_pretrained of transformers writes "
+    "model.safetensors)"
+)
 
 # Endings of files, which a repository is never named after: a path that ends so is a typing error.
 _FILE_ENDINGS = (".safetensors", ".h5", ".bin", ".index", ".ckpt", ".model", ".txt", ".json", ".pb")
@@ -123,22 +131,22 @@ def local_weights(name: str, *, argument: str) -> str:
         A path: the normalized `name` if it names no published weights.
 
     Raises:
-        InputError: If the weights cannot be fetched, or are published as a pickle only.
+        InputError: If the weights cannot be fetched, or are a pickle and there is no torch.
     """
     path, repository = _local(name, argument, _WEIGHTS)
     if repository is None or any(exists(os.path.join(path, file)) for file in SAFETENSORS):
         return path
-    files = huggingface.list_files(repository.repo_id, huggingface.commit_of(path) or "main")
+    commit = huggingface.commit_of(path)
+    files = huggingface.list_files(repository.repo_id, commit or "main")
     if any(file in files for file in PICKLES):
-        raise InputError(
-            f"`{argument}`={name}: has only pytorch_model.bin, a pickle, which can run any code "
-            "when it is read; if you trust it, convert it with transformers: "
-            f"AutoModelForPreTraining.from_pretrained({repository.repo_id!r})"
-            ".save_pretrained('FOLDER'), or name a revision that has model.safetensors "
-            f"(the Hub's converter proposes one: {repository.repo_id}@refs/pr/NUMBER)"
-        )
+        if importlib.util.find_spec("torch") is None:  # before it is fetched for nothing
+            raise InputError(f"`{argument}`={name}: has only pytorch_model.bin, {TORCH_NEEDED}")
+        pinned = repository._replace(revision=commit)
+        return huggingface.download(name, pinned, _PICKLED, argument=argument)
+    if any(exists(os.path.join(path, file)) for file in PICKLES):  # without the network
+        return path
     found = f", but {', '.join(sorted(files)[:5])}" if files else ""
-    raise InputError(f"`{argument}`={name}: has no model.safetensors{found}")
+    raise InputError(f"`{argument}`={name}: has no {SAFETENSORS[0]} or {PICKLES[0]}{found}")
 
 
 def may_be_published(name: str) -> bool:

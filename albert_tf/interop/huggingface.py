@@ -1,4 +1,4 @@
-"""Hugging Face folders of an ALBERT or a BERT: `config.json` and `model.safetensors`.
+"""Hugging Face folders of an ALBERT or a BERT: `config.json`, and files of tensors.
 
 Their kernels are `[outputs, inputs]`, heads have other names, and the projection from the width of
 the embeddings exists in every ALBERT, even if both widths are equal.
@@ -9,26 +9,25 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
+from albert_tf.config import BERT_CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_json, write_text
-from albert_tf.hub.names import PICKLES, SAFETENSORS
+from albert_tf.hub.names import SAFETENSORS
 from albert_tf.interop import model_card
 from albert_tf.interop.converted_model import ConvertedModel, labels_of_outputs, meaning
 from albert_tf.interop.heads import HEADS, find_head, read_as
+from albert_tf.interop.tensor_files import find_files, open_tensors
 from albert_tf.other_configs import family_of, to_huggingface
 from albert_tf.task_kinds import Head, heads, kind_of
 from albert_tf.weights import Tensor, Weights
 
 CONFIG = "config.json"
-WEIGHTS, INDEX = SAFETENSORS  # the second lists the files if there are several
-PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
 _BLOCK_SCOPE = "bert/encoder/transformer/group_{}/inner_group_{}/"
 _IN_BLOCK_SCOPE = re.compile(_BLOCK_SCOPE.replace("{}", r"(\d+)"))
@@ -183,32 +182,24 @@ def _is_kernel(path: str) -> bool:
     return path.endswith("/kernel")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Architectures:
-    architectures: list[str] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Index:
-    weight_map: dict[str, str]
-
-
 def read_huggingface(path: str) -> Weights:
-    """Open the weights in a Hugging Face folder, or in a `.safetensors` file in one.
+    """Open the weights in a Hugging Face folder, or in one of its files.
 
     Raises:
         InputError: If a file is missing or damaged, or is not an ALBERT or BERT model.
     """
-    names = _files(path)
+    names = find_files(path)
     folder = os.path.dirname(names[0])
     config_file = os.path.join(folder, CONFIG)
+    if not exists(config_file) and exists(early := os.path.join(folder, BERT_CONFIG_FILE)):
+        config_file = early
     config = AlbertConfig.from_json_file(config_file)
     described = read_json(config_file, dict[str, Any])
     family = _FAMILIES[family_of(described, config_file)]
     architecture = str(next(iter(described.get("architectures") or ["AlbertModel"])))
     tensors, unknown, skipped = {}, {}, {}
     for file in names:
-        for name, shape, read in _open(file):
+        for name, shape, read in open_tensors(file):
             variable = family.variable_of(name)
             if variable is not None:
                 tensors[variable] = _tensor(name, variable, shape, functools.partial(read, name))
@@ -217,10 +208,16 @@ def read_huggingface(path: str) -> Weights:
             else:
                 unknown[name] = shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
+        # "roberta.embeddings.word_embeddings.weight" names the network better than a bias.
+        others = sorted(unknown, key=lambda name: (".embeddings." not in name, name))
         raise InputError(
             f"{path}: not an ALBERT or BERT: it has no {family.prefix}embeddings.word_embeddings."
-            f"weight, but {', '.join(sorted(unknown)[:3])}, ..."
+            f"weight, but {', '.join(others[:3])}, ..."
         )
+    if described.get("tie_word_embeddings") is False and any(".decoder.w" in n for n in skipped):
+        refuse = functools.partial(_refuse_untied, config_file)
+        for variable in (name for name in tensors if name.startswith("cls/predictions/")):
+            tensors[variable] = tensors[variable]._replace(read=refuse)
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
     head = _head_of(architecture.replace("Bert", "Albert", 1), tensors)
@@ -248,6 +245,13 @@ def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:
     return Tensor(name, shape, shape, read)
 
 
+def _refuse_untied(config_file: str) -> NoReturn:
+    raise InputError(
+        f"{config_file}: tie_word_embeddings=False: the head for masked tokens has a decoder of "
+        "its own, and only one tied to the embeddings is computed; the other parts can be loaded"
+    )
+
+
 def _drop_identity(path: str, tensors: dict[str, Tensor], skipped: dict) -> None:
     """Remove an identity projection; our models have none if E = H."""
     for leaf, nothing in (("kernel", np.eye), ("bias", np.zeros)):
@@ -260,59 +264,6 @@ def _drop_identity(path: str, tensors: dict[str, Tensor], skipped: dict) -> None
                 "neither the original nor this model has such a projection"
             )
         skipped[tensor.name] = tensor.stored
-
-
-def _files(path: str) -> list[str]:
-    """Return the files of the weights at `path`."""
-    if path.endswith(".safetensors"):
-        return [path]
-    if path.endswith(PICKLE_ENDINGS):
-        _refuse_pickle(path)
-    if exists(os.path.join(path, WEIGHTS)):
-        return [os.path.join(path, WEIGHTS)]
-    if exists(index := os.path.join(path, INDEX)):
-        if not (names := sorted(set(read_json(index, _Index).weight_map.values()))):
-            raise InputError(f"{index}: weight_map names no file")
-        for name in names:
-            if not name or name != os.path.basename(name) or not name.isprintable():
-                raise InputError(f"{index}: weight_map names {name!r}, not a file in this folder")
-        return [os.path.join(path, name) for name in names]
-    for name in PICKLES:
-        if exists(os.path.join(path, name)):
-            _refuse_pickle(os.path.join(path, name))
-    raise InputError(f"{path}: contains no {WEIGHTS}")
-
-
-def _refuse_pickle(path: str) -> NoReturn:
-    config_file = os.path.join(os.path.dirname(path), CONFIG)
-    config = read_json(config_file, _Architectures) if exists(config_file) else _Architectures()
-    name = (config.architectures or ["AutoModel"])[0]  # another class would drop the heads
-    raise InputError(
-        f"{path}: a pickle, which can run any code when it is read; if you trust it, convert it: "
-        f"transformers.{name}.from_pretrained(FOLDER).save_pretrained(FOLDER, "
-        "safe_serialization=True) writes model.safetensors"
-    )
-
-
-def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]]:
-    """Return the name and shape of every tensor in a `.safetensors` file, and a reader by name."""
-    from safetensors import SafetensorError, safe_open
-    from safetensors.numpy import load
-
-    if not exists(file):
-        raise InputError(f"{file}: no such file")
-    try:
-        if "://" in file:
-            with open_file(file, "rb") as remote:
-                values = load(remote.read())
-            return [(name, value.shape, values.__getitem__) for name, value in values.items()]
-        opened: Any = safe_open(file, framework="numpy")
-        return [
-            (name, tuple(opened.get_slice(name).get_shape()), opened.get_tensor)
-            for name in opened.keys()  # noqa: SIM118
-        ]
-    except SafetensorError as error:
-        raise InputError(f"{file}: not a safetensors file ({error})") from None
 
 
 def write_huggingface(folder: str, model: ConvertedModel, name: str) -> None:
@@ -385,7 +336,7 @@ def write_weights(
         named[names.name_of(_PROJECTION + "kernel", prefix)] = np.eye(width, dtype=np.float32)
         named[names.name_of(_PROJECTION + "bias", prefix)] = np.zeros(width, np.float32)
     # transformers reads only files whose metadata names a format.
-    with open_file(os.path.join(folder, WEIGHTS), "wb") as file:
+    with open_file(os.path.join(folder, SAFETENSORS[0]), "wb") as file:
         file.write(save(named, metadata={"format": "pt"}))
     described = {
         **fields,

@@ -32,6 +32,7 @@ from albert_tf.interop.file_names import (
     folder_of,
 )
 from albert_tf.interop.heads import HEADS, possible_heads
+from albert_tf.interop.tensor_files import PICKLE_ENDINGS
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.weights import (
@@ -90,12 +91,12 @@ def find_format(path: str) -> str:
     """
     if path.endswith(".h5"):
         return "albert_tf"
-    if path.endswith(".safetensors") or _contains(path, *SAFETENSORS):
+    if path.endswith((".safetensors", *PICKLE_ENDINGS)) or _contains(path, *SAFETENSORS):
         return "huggingface"
     if _contains(path, *_SAVED_MODELS):
         return "saved_model"
-    if path.endswith(huggingface.PICKLE_ENDINGS) or _contains(path, *PICKLES):
-        return "huggingface"  # whose reader refuses pickles
+    if _contains(path, *PICKLES):
+        return "huggingface"
     if _is_of_orbax(path):
         return "albert_tf"
     _check_tensorflow(path)

@@ -49,7 +49,7 @@ from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.input.test_manifest import changed as manifest_of
 from tests.support.clue_files import C3_TEST
 from tests.support.hub import write_parquet
-from tests.support.layouts import split_weights
+from tests.support.layouts import rewrite_weights
 from tests.support.models import CONFIGS, keras_file, random_model, values_of, write_trained
 from tests.support.references import OWN_VOCABULARY
 from tests.support.texts import COMPRESS, read_corpus
@@ -209,7 +209,12 @@ def _make_huggingface(folder: pathlib.Path) -> None:
 
 def _make_parts(folder: pathlib.Path) -> None:
     _make_huggingface(folder)
-    split_weights(folder)
+    rewrite_weights(folder, "model.safetensors", parts=2)
+
+
+def _make_pickle(folder: pathlib.Path) -> None:
+    _make_huggingface(folder)
+    rewrite_weights(folder, "pytorch_model.bin")
 
 
 def _read_checkpoint(folder: pathlib.Path) -> None:
@@ -453,6 +458,8 @@ KINDS: dict[str, Kind] = {
     "jsonl corpus": _corpus("table", "a.jsonl", _lines(ROWS)),
     "csv corpus": _corpus("table", "a.csv", CSV),
 }
+if importlib.util.find_spec("torch"):
+    KINDS["pickle"] = Kind("pytorch_model.bin", _make_pickle, _weights(""))
 if importlib.util.find_spec("orbax"):
     KINDS |= {
         name: Kind(file, _make_jax_checkpoint, _read_jax_checkpoint)

@@ -25,7 +25,7 @@ from albert_tf.hub import archives
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import Origin, find_archive, local_weights, source_of
 from tests.conftest import ROOT
-from tests.support.servers import Archives, serving
+from tests.support.servers import Archives, error_of, serving
 
 FILES = {"albert_base/albert_config.json": b"{}", "albert_base/model.ckpt": os.urandom(100_000)}
 
@@ -146,6 +146,7 @@ def test_what_follows_the_files_is_not_read_to_its_end(tmp_path, monkeypatch):
 
 
 WEIGHTS = os.urandom(3_000_000)
+NAME = "albert_base_v2"
 ADDRESS = "storage.googleapis.com/albert_models/albert_base_v2.tar.gz"
 
 
@@ -167,17 +168,8 @@ def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield server
 
 
-def fetch(name: str = "albert_base_v2") -> pathlib.Path:
+def fetch(name: str = NAME) -> pathlib.Path:
     return pathlib.Path(local_weights(name, argument="init_checkpoint"))
-
-
-def error_of(name: str = "albert_base_v2") -> str:
-    with pytest.raises(InputError) as raised:
-        fetch(name)
-    message = str(raised.value)
-    assert message.startswith(f"`init_checkpoint`={name}: ")
-    assert "\n" not in message
-    return message
 
 
 def names_in(folder: pathlib.Path) -> list[str]:
@@ -218,7 +210,7 @@ def test_a_connection_that_breaks_is_resumed(server, ranges):
 def test_a_server_that_always_breaks_off_is_left_for_later(server, monkeypatch):
     monkeypatch.setattr(archives, "_PAUSE_SECONDS", 0)
     server.break_after, server.breaks = 500_000, 3
-    message = error_of()
+    message = error_of(fetch, NAME)
     assert f"broke after 1,500,000 of {len(ARCHIVE):,} bytes; what was received is kept" in message
     assert (fetch() / "model").read_bytes() == WEIGHTS
     assert server.requests[-1][1] == "bytes=1500000-"
@@ -257,7 +249,7 @@ def test_two_processes_fetch_once(server):
 def test_a_full_disk_is_noticed_before_anything_is_fetched(server, monkeypatch, tmp_path):
     usage = archives.shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: usage)
-    assert f"{len(ARCHIVE):,} bytes are needed, but only 1,000 are free" in error_of()
+    assert f"{len(ARCHIVE):,} bytes are needed, but only 1,000 are free" in error_of(fetch, NAME)
     assert names_in(tmp_path / "cache") == []
 
 
@@ -285,7 +277,7 @@ class _ChangesAfterOne(dict):
 
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
     server.checksum = "AAAAAA=="
-    assert "the checksum does not match" in error_of()
+    assert "the checksum does not match" in error_of(fetch, NAME)
     assert names_in(tmp_path / "cache") == []
 
 
@@ -294,7 +286,7 @@ def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
 )
 def test_what_is_no_archive_is_removed(server, content, tmp_path):
     server.files[ADDRESS] = content
-    error_of()
+    error_of(fetch, NAME)
     assert names_in(tmp_path / "cache") == []
     assert names_in(tmp_path) == ["cache"]
     server.files[ADDRESS] = ARCHIVE
@@ -303,7 +295,7 @@ def test_what_is_no_archive_is_removed(server, content, tmp_path):
 
 def test_without_the_network_the_error_names_address_and_place(server, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    message = error_of()
+    message = error_of(fetch, NAME)
     assert f"https://{ADDRESS} (HF_HUB_OFFLINE is set)" in message
     place = tmp_path / "cache" / "albert_base_v2.tar.gz"
     assert f"put it here as {place}" in message
@@ -315,10 +307,10 @@ def test_without_the_network_the_error_names_address_and_place(server, monkeypat
 
 def test_no_server_and_no_file_are_one_line(server, monkeypatch):
     assert f"{ADDRESS.replace('base_v2', 'large_zh')} (HTTP 404 Not Found)" in error_of(
-        "albert_large_zh"
+        fetch, "albert_large_zh"
     )
     monkeypatch.setenv("ALBERT_TF_MIRROR", "http://127.0.0.1:9")
-    assert "(Connection refused)" in error_of()
+    assert "(Connection refused)" in error_of(fetch, NAME)
 
 
 HANDLES = {

@@ -1,6 +1,7 @@
 """BERT as it is published: Google's archives, and folders of several ages of transformers."""
 
 import json
+import pathlib
 import re
 import shutil
 
@@ -10,10 +11,12 @@ from safetensors.numpy import load_file, save_file
 
 import albert_tf
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.conftest import GOLDEN
 from tests.support import layouts
 from tests.support.models import letters
+from tests.support.servers import serving
 
 FOLDER = GOLDEN / "hf_bert_pretraining"
 
@@ -73,6 +76,21 @@ def archive(tmp_path):
     return folder
 
 
+@pytest.mark.parametrize("top", [None, "cased_L-3_H-32_A-4"])  # the small models have no folder
+def test_googles_archives_by_address(archive, tmp_path, monkeypatch, top):
+    if top:
+        pieces = [*letters(140).split(), *"ABCDEFGHIJ"]
+        (archive / "vocab.txt").write_text("\n".join(pieces) + "\n")
+        archive = archive.rename(archive.with_name(top)).parent
+    address = "storage.googleapis.com/bert_models/2020_02_20/L-3_H-32_A-4.zip"
+    packed = pathlib.Path(shutil.make_archive(str(tmp_path / "packed"), "zip", archive, top))
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    with serving({address: packed.read_bytes()}) as server:
+        monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
+        assert_computes_the_same(f"https://{address}")
+        assert albert_tf.Tokenizer.load(f"https://{address}").do_lower_case is not bool(top)
+
+
 def test_googles_archives_compute_the_same(archive):
     assert_computes_the_same(archive)
     assert_computes_the_same(archive / "bert_model.ckpt")
@@ -100,6 +118,29 @@ def test_names_of_early_folders_are_read(tmp_path):
         {k.removeprefix("bert."): v for k, v in renamed.items()}, folder / "model.safetensors"
     )
     assert_computes_the_same(folder)
+    # As google/bert_uncased_L-2_H-128_A-2 was published, and the folders of 2018.
+    (folder / "config.json").unlink()
+    plain = {key: config[key] for key in config if key not in ("model_type", "architectures")}
+    for name in ("bert_config.json", "config.json"):
+        (folder / name).write_text(json.dumps(plain))
+        assert_computes_the_same(folder)
+    for other in ("roberta", "electra", "distilbert", "deberta"):
+        named = {name.replace("bert.", f"{other}.", 1): renamed[name] for name in renamed}
+        save_file(named, folder / "model.safetensors")
+        with pytest.raises(InputError, match=rf"not an ALBERT or BERT: .* but {other}\.embeddings"):
+            albert_tf.from_preset(str(folder))
+
+
+def test_a_decoder_of_its_own_is_refused_with_the_head_only(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "untied")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    assert_computes_the_same(folder)
+    decoder = {"cls.predictions.decoder.weight": np.zeros([150, 32], np.float32)}
+    save_file({**load_file(FOLDER / "model.safetensors"), **decoder}, folder / "model.safetensors")
+    assert albert_tf.from_preset(str(folder)).config.is_bert
+    with pytest.raises(InputError, match=r"config.json: tie_word_embeddings=False: the head for"):
+        albert_tf.from_preset(str(folder), AlbertForPreTraining)
 
 
 def test_a_bert_has_no_projection_and_no_shared_layers():

@@ -3,10 +3,8 @@
 import dataclasses
 import shutil
 
-import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from albert_tf.errors import InputError
 from albert_tf.interop.loading import find_format, load_weights, open_weights
@@ -22,7 +20,6 @@ from albert_tf.modeling.question_answering import (
     AlbertForQuestionAnswering,
 )
 from tests.interop.test_convert import run
-from tests.support.layouts import split_weights
 from tests.support.models import CONFIGS, keras_file, random_model, values_of
 
 CONFIG = CONFIGS["shared"]
@@ -162,20 +159,6 @@ def test_another_shape_is_an_error(pretrained):
         load_weights(model, str(paths["huggingface"]))
 
 
-def test_hugging_faces_weights_in_several_files(pretrained, tmp_path):
-    paths, values = pretrained
-    folder = tmp_path / "parts"
-    shutil.copytree(paths["huggingface"], folder)
-    split_weights(folder)
-    weights = open_weights(str(folder))
-    assert set(weights.tensors) == set(values)
-    for name, value in values.items():
-        np.testing.assert_array_equal(weights.read(name), value)
-    (folder / "part-1.safetensors").unlink()
-    with pytest.raises(InputError, match=r"part-1.safetensors: no such file"):
-        open_weights(str(folder))
-
-
 @pytest.mark.parametrize("format", ["albert_tf", "google", "huggingface"])
 def test_weights_that_only_tensorflow_can_open(pretrained, format):
     """As on gs://: a path with a scheme."""
@@ -184,17 +167,3 @@ def test_weights_that_only_tensorflow_can_open(pretrained, format):
     assert weights.config == CONFIG
     for name, value in values.items():
         np.testing.assert_array_equal(weights.read(name), value)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision_becomes_float32(pretrained, tmp_path, dtype):
-    paths, values = pretrained
-    folder = tmp_path / "half"
-    shutil.copytree(paths["huggingface"], folder)
-    file = folder / "model.safetensors"
-    save_file({name: value.astype(dtype) for name, value in load_file(file).items()}, file)
-    weights = open_weights(str(folder))
-    for name, value in values.items():
-        read = weights.read(name)
-        assert read.dtype == np.float32
-        np.testing.assert_array_equal(read, value.astype(dtype).astype(np.float32))

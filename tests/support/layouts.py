@@ -182,14 +182,31 @@ def save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
     )
 
 
-def split_weights(folder: pathlib.Path) -> None:
-    """Turn model.safetensors into two files and an index."""
+def rewrite_weights(
+    folder: pathlib.Path, name: str, parts: int = 1, dtype=np.float32, **options
+) -> None:
+    """Turn model.safetensors into another file, or several files and an index.
+
+    `options` are those of `torch.save`, for names that do not end in `.safetensors`.
+    """
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    places = {name: f"part-{n % 2}.safetensors" for n, name in enumerate(sorted(tensors))}
+    stem, _, ending = name.rpartition(".")
+    places = dict.fromkeys(tensors, name)
+    if parts > 1:
+        for number, key in enumerate(places):
+            places[key] = f"{stem}-{number % parts + 1:05}-of-{parts:05}.{ending}"
+        (folder / f"{name}.index.json").write_text(json.dumps({"weight_map": places}))
     for part in set(places.values()):
-        save_file({n: tensors[n] for n in tensors if places[n] == part}, folder / part)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+        inside = {key: value for key, value in tensors.items() if places[key] == part}
+        if ending == "safetensors":
+            save_file({key: value.astype(dtype) for key, value in inside.items()}, folder / part)
+            continue
+        import torch
+
+        kind = getattr(torch, np.dtype(dtype).name)
+        inside = {key: torch.tensor(value, dtype=kind) for key, value in inside.items()}
+        torch.save(inside, folder / part, **options)
 
 
 def google_checkpoint(

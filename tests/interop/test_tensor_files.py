@@ -1,0 +1,95 @@
+"""Files of tensors: pickles by torch's weights-only loader, which no code of theirs gets past."""
+
+import io
+import os
+import shutil
+import sys
+import types
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.loading import open_weights
+from tests.conftest import GOLDEN
+from tests.support.layouts import rewrite_weights
+
+torch = pytest.importorskip("torch")
+EARLY = {"_use_new_zipfile_serialization": False}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return shutil.copytree(GOLDEN / "hf_bert_pretraining", tmp_path / "folder")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "dtype", "options"),
+    [
+        ("{}", "model.safetensors", np.float16, {}),
+        ("{}", "model.safetensors", ml_dtypes.bfloat16, {"parts": 2}),
+        ("file://{}", "model.safetensors", ml_dtypes.bfloat16, {}),
+        ("{}", "pytorch_model.bin", np.float32, {}),
+        ("{}", "pytorch_model.bin", ml_dtypes.bfloat16, {"parts": 2}),
+        ("file://{}", "pytorch_model.bin", np.float16, {}),
+        ("{}/best.pt", "best.pt", ml_dtypes.bfloat16, EARLY),
+        ("file://{}/best.pth", "best.pth", np.float32, EARLY),
+    ],
+)
+def test_tensors_of_all_types_become_float32(folder, place, name, dtype, options):
+    before = open_weights(str(folder))
+    values = {path: before.read(path).astype(dtype).astype("f4") for path in before.tensors}
+    rewrite_weights(folder, name, dtype=dtype, **options)
+    weights = open_weights(place.format(folder))
+    assert (weights.format, set(weights.tensors)) == ("huggingface", set(values))
+    for path, value in values.items():
+        np.testing.assert_array_equal(weights.read(path), value, strict=True)
+    for part in sorted(folder.glob("*-of-*"))[:1]:
+        part.unlink()
+        with pytest.raises(InputError, match=f"{part.name}: no such file"):
+            open_weights(str(folder))
+
+
+class Code:
+    """What runs when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("made",)
+
+
+def pickled(content, **options):
+    buffer = io.BytesIO()
+    torch.save(content, buffer, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (pickled({"a": Code()}), r"reading it would run code \('posix.mkdir'\); if you trust it"),
+        (pickled({"a": Code()}, **EARLY), r"reading it would run code \('posix.mkdir'\)"),
+        (pickled({"state_dict": {"a": torch.zeros(2)}}), "contains no tensors by name"),
+        (pickled({"a": torch.zeros(999)})[:2000], "damaged, or not"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "damaged, or not"),
+        (b"", "damaged, or not"),
+    ],
+)
+def test_other_pickles_are_refused_in_one_line(folder, monkeypatch, content, message):
+    monkeypatch.chdir(folder)
+    (folder / "a.bin").write_bytes(content)
+    with pytest.raises(InputError, match=f"/a.bin: .*{message}") as error:
+        open_weights(f"{folder}/a.bin")
+    assert len(str(error.value).splitlines()) == 1
+    assert not (folder / "made").exists()
+
+
+OLD = types.SimpleNamespace(__version__=type(torch.__version__)("2.5.1"))
+
+
+@pytest.mark.parametrize("installed", [None, OLD])
+def test_pickles_need_a_torch_without_known_holes(folder, monkeypatch, installed):
+    rewrite_weights(folder, "pytorch_model.bin")
+    monkeypatch.setitem(sys.modules, "torch", installed)
+    with pytest.raises(InputError, match=r"pytorch_model.bin: a pickle, .*pip install 'torch>="):
+        open_weights(str(folder))
