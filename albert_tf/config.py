@@ -34,6 +34,13 @@ _ONLY_STRUCTURE = {
 _IGNORED = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
+class _Implied(int):
+    """A number of groups that follows from `parameter_sharing`.
+
+    `dataclasses.replace` passes on all fields, and this one is to follow from the changed others.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
     """Shape and regularization of an ALBERT model (paper section 3.1, table 1).
@@ -95,7 +102,7 @@ class AlbertConfig:
         self._resolve_groups()
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type is int and (type(value) is not int or value < 1):
+            if field.type is int and (type(value) not in (int, _Implied) or value < 1):
                 raise InputError(f"{field.name}={value!r}: must be a whole number of at least 1")
             if field.type is float and type(value) not in (int, float):
                 raise InputError(f"{field.name}={value!r}: must be a number")
@@ -124,8 +131,10 @@ class AlbertConfig:
         if sharing not in (None, *SHARING):
             raise InputError(f"parameter_sharing={sharing!r}: must be one of {', '.join(SHARING)}")
         implied = 1 if sharing in (None, "all") else self.num_hidden_layers
-        if groups is None:
-            object.__setattr__(self, "num_hidden_groups", implied)
+        if groups is None or (sharing is not None and isinstance(groups, _Implied)):
+            groups = implied
+        if groups == implied and type(groups) is int:
+            object.__setattr__(self, "num_hidden_groups", _Implied(groups))
         elif sharing is not None and groups != implied:
             raise InputError(
                 f"parameter_sharing={sharing!r} contradicts num_hidden_groups={groups}: leave one "
@@ -144,21 +153,23 @@ class AlbertConfig:
 
         Args:
             size: "base", "large", "xlarge" or "xxlarge"; "bert_base" or "bert_large" for BERT,
-                which has `parameter_sharing` "none" and embeddings of the width of its layers.
+                which has `parameter_sharing` "none" and embeddings of the width of its layers. Or
+                the name of any shipped config, such as "base_v2" or "small".
             version: 1 (dropout 0.1, except xxlarge) or 2 (no dropout). There is one version of
-                BERT, with dropout 0.1, which both numbers return.
+                BERT, with dropout 0.1, and of every shipped config, which both numbers return.
             **changes: fields to change, such as `vocab_size`.
 
         Raises:
             InputError: If there is no such preset, or a changed field is invalid.
         """
-        if size not in _PRESETS or version not in (1, 2):
+        shipped = configs.model_configs()
+        if size not in (*_PRESETS, *shipped) or version not in (1, 2):
             raise InputError(
                 f"no preset {size!r} version {version!r}: sizes are {', '.join(_PRESETS)}, "
-                "versions 1 and 2"
+                f"versions 1 and 2; or one of the configs {', '.join(shipped)}"
             )
-        name = size if size.startswith("bert") else f"{size}_v{version}"
-        fields = read_json(configs.model_configs()[name], dict[str, Any])
+        name = size if size in shipped else f"{size}_v{version}"
+        fields = read_json(shipped[name], dict[str, Any])
         del fields["num_hidden_groups"]  # which follows from `parameter_sharing`
         return cls(**{**fields, **changes})
 
@@ -195,7 +206,7 @@ class AlbertConfig:
             raise InputError(f"{source}: {error}") from None
 
     @classmethod
-    def from_json_file(cls, path: str) -> "AlbertConfig":
+    def from_json_file(cls, path: str | os.PathLike[str]) -> "AlbertConfig":
         """Read an `albert_config.json`.
 
         Args:
@@ -206,15 +217,13 @@ class AlbertConfig:
         Raises:
             InputError: If the file is missing, is not JSON, or does not describe a model.
         """
-        path = normalized(path)
+        named = configs.model_configs()
+        path = configs.path_of(normalized(path), named)
         if not exists(path):
-            named = configs.model_configs()
-            if path not in named:
-                raise InputError(
-                    f"{path}: no such file (an albert_config.json is needed), nor one of the "
-                    f"configs {', '.join(named)}"
-                )
-            path = named[path]
+            raise InputError(
+                f"{path}: no such file (an albert_config.json is needed), nor one of the "
+                f"configs {', '.join(named)}"
+            )
         values = read_json(path, dict[str, Any])
         name = os.path.basename(path)
         is_plain = name == "config.json" and other_configs.is_plain_bert(values)

@@ -19,11 +19,7 @@ CURVE_POINTS, CURVE_EVAL_STEPS = 10, 25
 
 def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
     """Return the shape of a variant's model."""
-    changes = dict(variant.model)
-    if "parameter_sharing" in changes or "num_hidden_layers" in changes:
-        # The groups of layers follow from the sharing, unless they are given.
-        changes = {"num_hidden_groups": None, **changes}
-    return dataclasses.replace(workspace.scale.config, **changes)
+    return dataclasses.replace(workspace.scale.config, **variant.model)
 
 
 def data_of(workspace: Workspace, variant: Variant) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from albert_tf import configs
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
@@ -80,6 +81,46 @@ def test_sharing_sets_the_groups_and_must_agree_with_them(sharing, groups):
             InputError, match=rf"parameter_sharing='{sharing}' contradicts num_hidden_groups=6"
         ):
             AlbertConfig(parameter_sharing=sharing, num_hidden_groups=6)
+
+
+BERT = AlbertConfig.preset("bert_base")
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "groups"),
+    [
+        (BERT, {"num_hidden_layers": 6}, 6),
+        (AlbertConfig.from_json_file("bert_large"), {"num_hidden_layers": 6}, 6),
+        (AlbertConfig.from_dict(BERT.to_dict()), {"parameter_sharing": "all"}, 1),
+        (AlbertConfig(parameter_sharing="ffn"), {"num_hidden_layers": 3}, 3),
+        (AlbertConfig.preset("base"), {"parameter_sharing": "none"}, 12),
+        (dataclasses.replace(BERT, hidden_dropout_prob=0.0), {"num_hidden_layers": 4}, 4),
+        # As before, without sharing the number stays.
+        (BERT, {"parameter_sharing": None}, 12),
+        (AlbertConfig(num_hidden_groups=4), {"num_hidden_layers": 8}, 4),
+    ],
+)
+def test_groups_follow_what_a_copy_changes(config, changes, groups):
+    changed = dataclasses.replace(config, **changes)
+    assert changed.num_hidden_groups == groups
+    assert AlbertConfig.from_dict(json.loads(changed.to_json())) == changed
+    with pytest.raises(InputError, match="contradicts num_hidden_groups=5"):
+        dataclasses.replace(config, parameter_sharing="none", num_hidden_groups=5)
+
+
+@pytest.mark.parametrize("name", configs.model_configs())
+def test_every_shipped_config_has_a_name_that_a_folder_does_not_take(
+    name, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.chdir(tmp_path)
+    expected = AlbertConfig.preset(name)
+    (tmp_path / name).mkdir()
+    assert AlbertConfig.from_json_file(name) == expected
+    assert not caplog.text
+    (tmp_path / name).rmdir()
+    (tmp_path / name).write_text(AlbertConfig(vocab_size=77).to_json())
+    assert AlbertConfig.from_json_file(name).vocab_size == 77
+    assert f"{name}: the file {tmp_path / name}, not what is shipped" in caplog.text
 
 
 @pytest.mark.parametrize("sharing", [None, "all", "attention", "ffn", "none"])

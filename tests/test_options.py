@@ -110,14 +110,18 @@ def test_flag_files_are_read_and_later_flags_win(tmp_path):
     assert (options.count, options.verbose) == (8, True)
 
 
-def test_a_recipe_is_found_by_name_but_a_file_of_that_name_first(tmp_path, monkeypatch):
+def test_a_recipe_is_found_by_name_but_a_file_of_that_name_first(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     recipe = configs.recipes()["base_v2"]
     words = ["program", "--flagfile=base_v2", "--flagfile", "base_v2", "base_v2", "flagfile=mrpc"]
     expected = ["program", f"--flagfile={recipe}", "--flagfile", recipe, *words[4:]]
     assert with_recipe_paths(words) == expected
+    (tmp_path / "base_v2").mkdir()
+    assert with_recipe_paths(words) == expected, "a folder is no recipe"
+    (tmp_path / "base_v2").rmdir()
     (tmp_path / "base_v2").touch()
     assert with_recipe_paths(words) == words
+    assert f"base_v2: the file {tmp_path / 'base_v2'}, not what is shipped" in caplog.text
 
 
 def test_every_recipe_has_a_name_of_its_own():

@@ -143,6 +143,8 @@ def find_config(name: str) -> AlbertConfig:
     folder = folder_of(path)
     inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(folder, file))]
     config = AlbertConfig.from_json_file(inside[0]) if inside else adjacent_config(f"{folder}/")
+    if config is None and name in known:
+        return AlbertConfig.from_json_file(name)
     if config is None:
         raise InputError(f"`model`={name}: there is no {CONFIG_FILE} or config.json in {folder}")
     return config
