@@ -3,17 +3,20 @@
 That of one GPU runs on a CPU: what it computes and reports, not how fast.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
-from benchmarks import accelerator, comparison, measurements, parts
+from benchmarks import accelerator, comparison, glue, measurements, parts
 from benchmarks.comparison import OURS, PRODUCTS, Case, Options, Suite, compare, products
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import ProcessFailed, Spread, interleave
@@ -271,3 +274,32 @@ def test_what_cannot_run_is_left_out_and_reported(fakes, tmp_path, capsys):
     }
     assert written["left_out"]["albert_tf on JAX: base, 128 x 512"] == "out of memory"
     assert "ImportError: no torch" in printed
+
+
+@pytest.mark.integration
+def test_glue_makes_the_missing_runs_and_compares(tmp_path, monkeypatch, capsys):
+    (tmp_path / "WNLI").mkdir()
+    for name in ("train", "dev"):
+        (tmp_path / "WNLI" / f"{name}.tsv").touch()
+    started = []
+
+    @contextlib.contextmanager
+    def child(words, **outputs):
+        started.append(words[1])
+        score = {"-m": 0.5, "run_classifier.py": 0.75}[words[1]]
+        (tmp_path / "run" / "eval_results.txt").write_text(f"eval_accuracy = {score}")
+        yield types.SimpleNamespace(pid=0)
+
+    def wait4(*_):
+        code, seconds = 256 * (len(started) == 3), 2.0 if started[-1] == "-m" else 1.0
+        return 0, code, types.SimpleNamespace(ru_utime=seconds, ru_stime=0, ru_maxrss=2**20)
+
+    monkeypatch.setattr(glue, "child", child)
+    monkeypatch.setattr(os, "wait4", wait4)
+    options = glue.Options(str(tmp_path), "model", str(tmp_path), ("WNLI",), seeds=1)
+    with pytest.raises(InputError, match="auto, WNLI, albert_tf, tensorflow: failed"):
+        glue.main(options)
+    glue.main(options)
+    assert (len(started), started.count("-m")) == (9, 4)
+    row = "| auto | WNLI | 1 | 75.0 | 50.0 | +25.0 | 2.00 (2.00 to 2.00) | 1.00 and 1.00 |"
+    assert row in capsys.readouterr().out
