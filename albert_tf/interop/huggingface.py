@@ -29,7 +29,8 @@ from albert_tf.weights import Tensor, Weights
 
 CONFIG = "config.json"
 
-_BLOCK_SCOPE = "bert/encoder/transformer/group_{}/inner_group_{}/"
+_IN_ENCODER = "bert/encoder/transformer/"
+_BLOCK_SCOPE = _IN_ENCODER + "group_{}/inner_group_{}/"
 _IN_BLOCK_SCOPE = re.compile(_BLOCK_SCOPE.replace("{}", r"(\d+)"))
 
 # Modules of both families -> our scope, and our name of their `weight`.
@@ -190,10 +191,9 @@ def read_huggingface(path: str) -> Weights:
     """
     names = find_files(path)
     folder = os.path.dirname(names[0])
-    config_file = os.path.join(folder, CONFIG)
-    if not exists(config_file) and exists(early := os.path.join(folder, BERT_CONFIG_FILE)):
-        config_file = early
-    config = AlbertConfig.from_json_file(config_file)
+    places = (os.path.join(folder, name) for name in (CONFIG, BERT_CONFIG_FILE))
+    if (config_file := next(filter(exists, places), None)) is None:
+        raise InputError(f"{path}: there is no {CONFIG} next to {os.path.basename(names[0])}")
     described = read_json(config_file, dict[str, Any])
     family = _FAMILIES[family_of(described, config_file)]
     architecture = str(next(iter(described.get("architectures") or ["AlbertModel"])))
@@ -207,13 +207,15 @@ def read_huggingface(path: str) -> Weights:
                 skipped[name] = shape
             else:
                 unknown[name] = shape
-    if not any(name.startswith("bert/embeddings/") for name in tensors):
-        # "roberta.embeddings.word_embeddings.weight" names the network better than a bias.
-        others = sorted(unknown, key=lambda name: (".embeddings." not in name, name))
-        raise InputError(
-            f"{path}: not an ALBERT or BERT: it has no {family.prefix}embeddings.word_embeddings."
-            f"weight, but {', '.join(others[:3])}, ..."
-        )
+    for scope, module in (("bert/embeddings/", "embeddings."), (_IN_ENCODER, family.block)):
+        if not any(name.startswith(scope) for name in tensors):
+            # "roberta.embeddings.word_embeddings.weight" names the network better than a bias.
+            others = sorted(unknown, key=lambda name: (".embeddings." not in name, name))
+            raise InputError(
+                f"{path}: not an ALBERT or BERT: it has no {family.prefix}{module.format(0, 0)}*, "
+                f"but {', '.join(others[:3])}, ..."
+            )
+    config = AlbertConfig.from_json_file(config_file)
     if described.get("tie_word_embeddings") is False and any(".decoder.w" in n for n in skipped):
         refuse = functools.partial(_refuse_untied, config_file)
         for variable in (name for name in tensors if name.startswith("cls/predictions/")):
