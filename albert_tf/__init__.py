@@ -107,9 +107,10 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
 
         # Keras may also be looked for without being imported, as TensorFlow does.
         def execute_and_register(module) -> None:
-            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
             execute(module)
             _import_registered()
+            # Not before: an import that fails within that of TensorFlow is tried again.
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
 
         spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec

@@ -195,3 +195,13 @@ def shared() -> Callable[[str], pathlib.Path]:
         return path
 
     return find
+
+
+@pytest.fixture
+def op_by_op() -> Iterator[None]:
+    """Compute without graphs, whose tracing takes most of the time of small models."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)

@@ -72,5 +72,6 @@ from albert_tf.files.writing import (
     sync_names,
     temporary_name,
     write_bytes,
+    write_for,
     write_text,
 )

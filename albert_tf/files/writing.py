@@ -12,6 +12,7 @@ import pathlib
 import platform
 import shutil
 import tempfile
+import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from albert_tf.errors import InputError
@@ -293,3 +294,12 @@ def write_bytes(path: str, content: bytes, durable: bool = True) -> None:
     """Write a binary file atomically; `durable` is as in `rename`."""
     with replacing(path, durable) as partial, open(partial, "wb") as file:
         file.write(content)
+
+
+def write_for(owner: object, name: str, content: bytes) -> str:
+    """Write a temporary file, which lives as long as its owner, and return its path."""
+    folder = tempfile.mkdtemp()
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, name)
+    write_bytes(path, content, durable=False)
+    return path

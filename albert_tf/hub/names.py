@@ -116,7 +116,7 @@ class Origin:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
-def local_weights(name: str, *, argument: str) -> str:
+def local_weights(name: str | os.PathLike[str], *, argument: str) -> str:
     """Return a local path for a name of weights, fetching them if necessary.
 
     A local file or folder of that name wins, and so does a checkpoint whose files begin with it.
@@ -133,6 +133,7 @@ def local_weights(name: str, *, argument: str) -> str:
     Raises:
         InputError: If the weights cannot be fetched, or are a pickle and there is no torch.
     """
+    name = os.fspath(name)
     path, repository = _local(name, argument, _WEIGHTS)
     if repository is None or any(exists(os.path.join(path, file)) for file in SAFETENSORS):
         return path
@@ -154,12 +155,12 @@ def may_be_published(name: str) -> bool:
     return bool(find_archive(name) or _repository(name))
 
 
-def local_vocabulary(name: str, *, argument: str) -> str:
+def local_vocabulary(name: str | os.PathLike[str], *, argument: str) -> str:
     """Return a local path for the name of some weights, of which the vocabulary is needed.
 
     As `local_weights`, but only the vocabulary is fetched where files can be fetched one by one.
     """
-    return _local(name, argument, ("tokenizer_config.json", *VOCABULARY_FILES))[0]
+    return _local(os.fspath(name), argument, ("tokenizer_config.json", *VOCABULARY_FILES))[0]
 
 
 def find_vocabulary(folder: str) -> str | None:
@@ -177,7 +178,6 @@ def find_vocabulary(folder: str) -> str | None:
 
 def _local(name: str, argument: str, patterns: tuple[str, ...]) -> tuple[str, HubName | None]:
     """Return a local path, and the repository of the Hub if its files were fetched from one."""
-    name = os.fspath(name)
     archive, repository = find_archive(name), _repository(name)
     if not archive and not repository:
         return normalized(name), None

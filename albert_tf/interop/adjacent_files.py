@@ -123,7 +123,7 @@ class _HuggingFaceConfig:
 
 
 def load_tokenizer(
-    path: str, do_lower_case: bool | None, adjacent: Iterable[AdjacentFiles]
+    path: str | os.PathLike[str], do_lower_case: bool | None, adjacent: Iterable[AdjacentFiles]
 ) -> Tokenizer:
     """Load the tokenizer of a model.
 

@@ -147,7 +147,7 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
 
 
 def load_weights(
-    model: keras.Model, path: str, *, init_from_group0: bool = False
+    model: keras.Model, path: str | os.PathLike[str], *, init_from_group0: bool = False
 ) -> MatchedWeights:
     """Load the weights that a file, in any format, and a model have in common.
 
@@ -188,7 +188,7 @@ _load = load_weights  # whose name an argument has below
 
 
 def from_preset(
-    name: str,
+    name: str | os.PathLike[str],
     model_class: type[Model] = AlbertEncoder,  # type: ignore[assignment]
     *,
     load_weights: bool = True,
@@ -197,7 +197,7 @@ def from_preset(
     """Create a model with the config and the weights of published ones.
 
     Variables that the weights lack, such as those of a new head, keep their initial values and are
-    logged.
+    logged. All model classes have it as a method: `AlbertEncoder.from_preset(name)`.
 
     Args:
         name: `ORGANIZATION/NAME[@REVISION]` of the Hugging Face Hub, a name such as
@@ -278,7 +278,7 @@ class Preset(NamedTuple):
 
 
 def open_preset(
-    name: str, vocabulary: str | None = None, do_lower_case: bool | None = None
+    name: str, vocabulary: str | os.PathLike[str] | None = None, do_lower_case: bool | None = None
 ) -> Preset:
     """Open weights by name, with the config and the vocabulary next to them.
 
@@ -303,7 +303,7 @@ def open_with_files(
     name: str,
     path: str,
     folder: str,
-    vocabulary: str | None = None,
+    vocabulary: str | os.PathLike[str] | None = None,
     do_lower_case: bool | None = None,
     config: AlbertConfig | None = None,
 ) -> Preset:

@@ -5,13 +5,15 @@ That is mainly what they accept as input: names, shapes, dtypes and values of th
 
 import dataclasses
 import fnmatch
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import keras
 import numpy as np
 from keras import ops
 
+import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.attention import DEFAULT, attention_name, find_attention
@@ -36,6 +38,9 @@ _OTHER_IN_BATCHES = (
 )  # fmt: skip
 
 
+Self = TypeVar("Self", bound="AlbertModel")
+
+
 class AlbertModel(keras.Model):
     """A Keras model that is called with a dictionary of features and created from its config.
 
@@ -53,6 +58,16 @@ class AlbertModel(keras.Model):
         super().__init__(**kwargs)
         self.config = config
         self.attention = find_attention(attention)
+
+    @classmethod
+    def from_preset(
+        cls: type[Self], name: str | os.PathLike[str], *, load_weights: bool = True, **arguments
+    ) -> Self:
+        """Create the model with the config and the weights of published ones.
+
+        Arguments and errors are those of `albert_tf.from_preset`.
+        """
+        return albert_tf.from_preset(name, cls, load_weights=load_weights, **arguments)
 
     def __call__(self, features, *args, **kwargs):
         features = self._read(features)

@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -32,12 +33,28 @@ class TextModel(abc.ABC):
     that take strings. These encode strings as `Features` and call `_predict`. Models of a
     fine-tuning task are subclasses of `albert_tf.text_models.task_model.TaskModel`.
 
-    The model of this package, with its weights, may be created on any device.
+    The model of this package, with its weights, may be created on any device. Copies and pickles
+    contain weights and vocabulary; those of a model without a head name the weights instead.
     """
 
     def __init__(self, model: keras.Model | None, tokenizer: Tokenizer):
         self._model = model
         self.tokenizer = tokenizer
+
+    def __getstate__(self) -> dict[str, Any]:
+        cached = ("_engine", "_prediction_steps")  # which are computed again
+        state = {name: value for name, value in vars(self).items() if name not in cached}
+        model = self._model
+        if model is not None:  # without its optimizer: every `fit` has a new one
+            state["_model"] = type(model), model.get_config(), model.get_weights()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if state["_model"] is not None:
+            model_class, config, weights = state["_model"]
+            self._model = model_class.from_config(config)
+            self._model.set_weights(weights)
 
     @property
     def model(self) -> keras.Model:
@@ -47,9 +64,9 @@ class TextModel(abc.ABC):
     @classmethod
     def from_preset(
         cls: type[Self],
-        name: str,
+        name: str | os.PathLike[str],
         *args: Any,
-        vocabulary: str | None = None,
+        vocabulary: str | os.PathLike[str] | None = None,
         do_lower_case: bool | None = None,
         dtype: str = "float32",
         **arguments: Any,
@@ -72,7 +89,7 @@ class TextModel(abc.ABC):
         """
         if dtype not in DTYPE_POLICIES:
             raise InputError(f"`dtype`={dtype}: must be one of {', '.join(DTYPE_POLICIES)}")
-        preset = open_preset(name, vocabulary, do_lower_case)
+        preset = open_preset(os.fspath(name), vocabulary, do_lower_case)
         return cls._from_preset(preset, DTYPE_POLICIES[dtype], *args, **arguments)
 
     @classmethod

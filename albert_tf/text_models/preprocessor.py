@@ -3,17 +3,14 @@
 import dataclasses
 import functools
 import os
-import shutil
 import sys
-import tempfile
-import weakref
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file
+from albert_tf.files import copy_file, read_bytes, write_for
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
@@ -59,10 +56,17 @@ class Preprocessor(keras.layers.Layer):
         (2, 16)
     """
 
-    def __init__(self, tokenizer: "Tokenizer | _Saved | str", max_length: int = 128, **kwargs):
+    def __init__(
+        self,
+        tokenizer: "Tokenizer | _Saved | str | os.PathLike[str]",
+        max_length: int = 128,
+        **kwargs,
+    ):
         super().__init__(autocast=False, **kwargs)
         check_whole_number("max_length", max_length, MIN_LENGTH)
-        self._tokenizer = Tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        if isinstance(tokenizer, str | os.PathLike):
+            tokenizer = Tokenizer.load(tokenizer)
+        self._tokenizer = tokenizer
         self.max_length = max_length
         self._graph_tokenizer: Any = None
         self.supports_jit = False
@@ -176,12 +180,10 @@ class Preprocessor(keras.layers.Layer):
         if not os.path.isdir(dir_path):
             return  # the file is of an earlier version
         (name,) = os.listdir(dir_path)
-        # Keras deletes its copy; this one lives as long as the tokenizer, and can be saved again.
-        folder = tempfile.mkdtemp()
-        path = os.path.join(folder, name)
-        copy_file(os.path.join(dir_path, name), path)
+        path = os.path.join(dir_path, name)
         self._tokenizer = Tokenizer.load(path, normalization=self._tokenizer.normalization)
-        weakref.finalize(self._tokenizer, shutil.rmtree, folder, ignore_errors=True)
+        # Keras deletes its copy; this one can be saved again.
+        self._tokenizer.path = write_for(self._tokenizer, name, read_bytes(path))
 
     def get_config(self):
         return {

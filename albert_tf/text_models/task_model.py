@@ -77,6 +77,13 @@ class TaskModel(TextModel, Generic[Task]):
         self.task: Task | None = None
         self.step = preset.weights.step or 0 if self._has_head(preset) else 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Only the names and shapes of weights are needed, not what reads them from open files.
+        weights = self._preset.weights
+        tensors = {name: t._replace(read=None) for name, t in weights.tensors.items()}  # type: ignore[arg-type]
+        known = dataclasses.replace(weights, tensors=tensors, optimizer={})
+        return {**super().__getstate__(), "_preset": self._preset._replace(weights=known)}
+
     @classmethod
     def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
         model = cls(preset, cls._options_of(preset, settings), dtype, seed)
@@ -256,7 +263,7 @@ class TaskModel(TextModel, Generic[Task]):
         """Return what `fit` reports besides the loss, as of `keras.Model.compile`."""
         return None
 
-    def save(self, folder: str) -> None:
+    def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model as a folder like those that the command leaves.
 
         `from_preset` reads it, and so do the command with `--output_dir`, albert-export and
@@ -293,7 +300,7 @@ class TaskModel(TextModel, Generic[Task]):
             **self._known_task().adjacent_files(),
         }
 
-    def export(self, folder: str, **options: Any) -> None:
+    def export(self, folder: str | os.PathLike[str], **options: Any) -> None:
         """Export the model as SavedModels that take strings, as export_saved_model.py does.
 
         Args:
@@ -315,7 +322,8 @@ class TaskModel(TextModel, Generic[Task]):
         from albert_tf.export.build import export_saved_model  # loads TensorFlow
 
         with tempfile.TemporaryDirectory() as temporary:
-            saved = os.path.join(temporary, os.path.basename(files.normalized(folder)) or "model")
+            folder = files.normalized(folder)
+            saved = os.path.join(temporary, os.path.basename(folder) or "model")
             self.save(saved)
             with arguments_renamed(export_path="folder"):
                 export_saved_model(

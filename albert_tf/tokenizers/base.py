@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, overload
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import check_unicode, is_folder
+from albert_tf.files import check_unicode, exists, is_folder, read_bytes, write_for
 from albert_tf.hub.names import find_vocabulary, local_vocabulary
 from albert_tf.tokenizers import packing, tokenizer_json
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
@@ -91,9 +91,22 @@ class Tokenizer(abc.ABC):
         self.path = path
         self.normalization = normalization
 
+    def __getstate__(self) -> tuple[dict[str, Any], bytes]:
+        # With its file, which is saved and exported with a model, and may be gone by then. Without
+        # cached properties, which are computed again.
+        cached = ("_continuing", "_ids_of_word", "_table")
+        values = {name: value for name, value in vars(self).items() if name not in cached}
+        return values, read_bytes(self.path)
+
+    def __setstate__(self, state: tuple[dict[str, Any], bytes]) -> None:
+        values, vocabulary = state
+        vars(self).update(values)
+        if not exists(self.path) or read_bytes(self.path) != vocabulary:
+            self.path = write_for(self, os.path.basename(self.path), vocabulary)
+
     @staticmethod
     def load(
-        path: str,
+        path: str | os.PathLike[str],
         do_lower_case: bool | None = None,
         normalization: Normalization | None = None,
     ) -> "Tokenizer":

@@ -89,7 +89,10 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
             ],
             np.int32,
         )
-        self._ids_of_word = _IdsOfWord(ids)
+
+    @functools.cached_property
+    def _ids_of_word(self) -> _IdsOfWord:
+        return _IdsOfWord({piece: id for id, piece in enumerate(self.pieces)})
 
     def preprocess(self, text: str) -> str:
         """Return the words of a text, separated by spaces."""

@@ -72,16 +72,6 @@ def test_the_page_of_all_names_is_up_to_date():
     assert page == public_api.page(), "outdated: run `python -m docs.public_api`"
 
 
-@pytest.fixture
-def op_by_op():
-    """Without graphs, whose tracing takes most of the time of such small models."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("op_by_op")
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")

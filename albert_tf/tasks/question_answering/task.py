@@ -31,7 +31,12 @@ from albert_tf.tasks.question_answering.metrics import (
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
 from albert_tf.tasks.question_answering.report import answered_section, squad_sections
-from albert_tf.tasks.question_answering.spans import ANSWER_HEADS, Prediction, write_answers
+from albert_tf.tasks.question_answering.spans import (
+    ANSWER_HEADS,
+    AnswerHead,
+    Prediction,
+    write_answers,
+)
 from albert_tf.tasks.question_answering.windows import Windows, make_windows
 from albert_tf.tokenizers import Tokenizer
 
@@ -65,8 +70,8 @@ class QuestionAnsweringTask(FineTuningTask):
         self._files = _read_files(options)
         super().__init__(options, tokenizer)
         self._version_2, self._head_name = self._settings()
-        self._head = ANSWER_HEADS[self._head_name]
-        self._answer_metric, self._metric_reason = self._choose_metric()
+        metric, self._metric_reason = self._choose_metric()
+        self._metric_name = metric.name
         self.metric = f"{self._answer_metric.prefix}f1"
         self.objective = self._head.objective()
         self.outputs = self._head.outputs
@@ -79,6 +84,15 @@ class QuestionAnsweringTask(FineTuningTask):
                 self.options.doc_stride,
                 room,
             )
+
+    # By name, as a task is part of pickles.
+    @property
+    def _head(self) -> AnswerHead:
+        return ANSWER_HEADS[self._head_name]
+
+    @property
+    def _answer_metric(self) -> AnswerMetric:
+        return METRICS[self._metric_name]
 
     def _trained(self) -> _TrainedHead:
         folder = self.options.output_dir

@@ -1,0 +1,124 @@
+"""What Python expects: paths of any kind, copies and pickles."""
+
+import copy
+import functools
+import inspect
+import pathlib
+import pickle
+import shutil
+
+import joblib
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.keras_weights import write_keras_weights
+from tests.conftest import GOLDEN
+from tests.support.kinds_of_tasks import write_weights
+
+TEXTS = ["cat dog", "saw", "bird cat horse dog", "drill file"]
+SPANS = {"squad_head": "conditional", "version_2_with_negative": True}
+SPANS |= {"max_query_length": 4, "doc_stride": 4}
+
+# Class -> settings with which its head is known, and what it computes.
+MODELS = {
+    "MaskedLM": ({}, lambda model: model.score(TEXTS)),
+    "MultipleChoice": (
+        {"max_qa_length": 8},
+        lambda model: model.predict_proba(TEXTS, TEXTS, [["cat", "saw"]] * 4),
+    ),
+    "QuestionAnswerer": (SPANS, lambda model: model.predict(TEXTS, TEXTS)),
+    "SentenceEncoder": ({}, lambda model: model.encode(TEXTS)),
+    "TextClassifier": ({"labels": [1, 2.5]}, lambda model: model.predict_proba(TEXTS)),
+    "TokenClassifier": ({"labels": ["O", "B-X", "I-X"]}, lambda model: model.predict(TEXTS)),
+}
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("op_by_op"),
+    pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eage"),
+]
+
+
+@pytest.fixture
+def weights(tmp_path) -> pathlib.Path:
+    """Return a file of weights with the head of pretraining, in a folder of its own."""
+    path = write_weights(tmp_path)
+    config = albert_tf.AlbertConfig.from_json_file(tmp_path / "config.json")
+    write_keras_weights(path, albert_tf.AlbertForPreTraining(config))
+    return pathlib.Path(path)
+
+
+def create(name: str, weights: pathlib.Path, **arguments):
+    settings = MODELS[name][0] | ({} if name == "MaskedLM" else {"max_seq_length": 16})
+    return getattr(albert_tf, name).from_preset(weights, **settings | arguments)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_copies_of_a_text_model_need_no_files(name, weights, tmp_path):
+    compute = MODELS[name][1]
+    model = create(name, weights)
+    expected = compute(model)
+    joblib.dump(model, tmp_path / "model.joblib")
+    copied = copy.deepcopy(model)
+    shutil.rmtree(weights.parent)
+    for again in (copied, joblib.load(tmp_path / "model.joblib")):
+        assert again.model is not model.model
+        np.testing.assert_equal(compute(again), expected)
+    if name == "TextClassifier":
+        again.save(tmp_path / "saved")
+        saved = albert_tf.TextClassifier.from_preset(tmp_path / "saved")
+        np.testing.assert_equal(compute(saved), expected)
+
+
+@pytest.mark.parametrize("ending", ["model", "txt"])
+def test_copies_of_a_tokenizer_need_no_files(ending, weights, tmp_path):
+    source = weights.parent / "vocab.txt"
+    source = source if ending == "txt" else GOLDEN / "own_text" / "vocabulary.model"
+    path = pathlib.Path(shutil.copy(source, tmp_path / f"moved.{ending}"))
+    tokenizer, texts = albert_tf.Tokenizer.load(path), ["The cat[MASK] sat, 1999, dog"]
+
+    def compute(tokenizer):
+        with_offsets = tokenizer.encode_with_offsets(texts[0], special_symbols=True)
+        return with_offsets, tokenizer.encode_flat(texts)
+
+    expected, stored = compute(tokenizer), pickle.dumps(tokenizer)
+    assert copy.deepcopy(tokenizer).path == str(path)
+    path.write_text("another file")
+    again = pickle.loads(stored)
+    np.testing.assert_equal(compute(again), expected)
+    assert pathlib.Path(again.path).read_bytes() == source.read_bytes()
+
+
+def test_model_classes_are_created_by_name_and_pickled_by_keras(weights):
+    model = albert_tf.AlbertForSequenceClassification.from_preset(weights, num_labels=3)
+    assert model.num_labels == 3
+    encoder = albert_tf.AlbertEncoder.from_preset(weights)
+    for again in (model.encoder, pickle.loads(pickle.dumps(encoder))):
+        np.testing.assert_equal(again.get_weights(), encoder.get_weights())
+    new = albert_tf.AlbertEncoder.from_preset(weights, load_weights=False)
+    assert not np.array_equal(new.get_weights()[0], encoder.get_weights()[0])
+
+
+def test_paths_may_be_of_pathlib(weights, tmp_path):
+    config, vocabulary = weights.parent / "albert_config.json", weights.parent / "vocab.txt"
+    files = {"input": weights, "config": config, "spm_model_file": vocabulary}
+    for function, *arguments in (
+        (albert_tf.AlbertConfig.from_json_file, config),
+        (albert_tf.Tokenizer.load, vocabulary),
+        (albert_tf.Preprocessor, weights.parent),
+        (albert_tf.load_weights, albert_tf.from_preset(weights), weights),
+        (functools.partial(albert_tf.MaskedLM.from_preset, vocabulary=vocabulary), weights),
+        (albert_tf.SentenceEncoder.from_preset(weights).save, tmp_path / "saved"),
+        (convert, ConvertOptions(**files, output=tmp_path / "new", to_format="huggingface")),
+    ):
+        function(*arguments)
+    public = [getattr(albert_tf, name) for name in albert_tf.__all__]
+    found = [each for value in public for _, each in inspect.getmembers(value, inspect.isroutine)]
+    for function in filter(inspect.isroutine, [*public, *found]):
+        if str(getattr(function, "__module__", "")).startswith("albert_tf"):
+            for each in inspect.signature(function).parameters.values():
+                if each.name in ("path", "folder", "vocabulary") and function.__name__[0] != "_":
+                    assert "PathLike" in str(each.annotation), (function, each)
