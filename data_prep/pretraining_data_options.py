@@ -24,9 +24,7 @@ class PretrainingDataOptions(WithPaths):
         common=True,
     )
     do_lower_case: bool | None = option(
-        None,
-        "Lower-case the text; by default as recorded next to the vocabulary, or else yes, unless "
-        "vocab.txt has capital letters.",
+        None, "Lower-case the text; by default as recorded, else unless vocab.txt has capitals."
     )
     do_whole_word_mask: bool = option(
         True, "Mask whole words instead of single tokens.", group="Masking"

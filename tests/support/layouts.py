@@ -185,10 +185,7 @@ def save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
 def rewrite_weights(
     folder: pathlib.Path, name: str, parts: int = 1, dtype=np.float32, **options
 ) -> None:
-    """Turn model.safetensors into another file, or several files and an index.
-
-    `options` are those of `torch.save`, for names that do not end in `.safetensors`.
-    """
+    """Turn model.safetensors into another file, or several; `options` are of `torch.save`."""
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     stem, _, ending = name.rpartition(".")

@@ -157,15 +157,11 @@ def test_line_ends_and_blank_lines_at_the_end_do_not_count(tmp_path):
 
 @pytest.mark.parametrize(
     ("pieces", "lower"),
-    [
-        (["The", "##ing", "cat", "##s"], False),
-        (["Кот", "кот", "##а"], False),
-        (["the", "cat", "Ⅷ", "中", "<S>", "A1", "NB."], True),
-    ],
+    [("The ##ing cat ##s", False), ("Кот кот ##а", False), ("the cat Ⅷ 中 <S> A1 NB.", True)],
 )
 def test_capital_letters_tell_what_is_lower_cased(tmp_path, caplog, pieces, lower):
     path = tmp_path / "vocab.txt"
-    path.write_text("\n".join([*wordpiece.SPECIAL_SYMBOLS, *pieces]) + "\n", "utf-8")
+    path.write_text("\n".join([*wordpiece.SPECIAL_SYMBOLS, *pieces.split()]), "utf-8")
     with caplog.at_level("INFO"):
         rules = [Tokenizer.load(str(path)).normalization for _ in range(2)][0]
     assert (rules.do_lower_case, rules.keep_accents) == (lower, not lower)
