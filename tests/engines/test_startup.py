@@ -24,7 +24,7 @@ with quiet_import():
     load_keras()
     for name in (f"albert_tf.engines.{engine}.engine", *modules):
         importlib.import_module(name)
-unused = {"sklearn", "matplotlib", "IPython", "jax", "tensorflow"} - {engine}
+unused = {"sklearn", "matplotlib", "IPython", "jax", "tensorflow", "torch"} - {engine}
 print(*sorted(unused & set(sys.modules)))
 
 import keras, matplotlib.pyplot, sklearn.metrics  # as anywhere else from here on
