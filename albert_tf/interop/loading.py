@@ -31,6 +31,7 @@ from albert_tf.interop.file_names import (
     encoder_folder,
     folder_of,
 )
+from albert_tf.interop.from_bert import as_albert
 from albert_tf.interop.heads import HEADS, possible_heads
 from albert_tf.interop.tensor_files import PICKLE_ENDINGS
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -151,6 +152,10 @@ def load_weights(
 ) -> MatchedWeights:
     """Load the weights that a file, in any format, and a model have in common.
 
+    A model with narrower embeddings than layers starts from a BERT with layers of this width: from
+    the mean of the layers that fall on each group, and a truncated singular value decomposition of
+    the embeddings. A note in the result says so.
+
     Args:
         model: any model of this package.
         path: as for `open_weights`, or the name of published weights, such as
@@ -173,9 +178,10 @@ def load_weights(
     """
     path = local_weights(path, argument="path")
     weights = open_weights(path, config=adjacent_config(path) or model.config)
+    shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
     with arguments_renamed(weights="path"):
+        weights = as_albert(weights, model.config, shapes, average=not init_from_group0)
         notes = config_differences(model.config, weights)
-        shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
         matched = match(shapes, weights, init_from_group0=init_from_group0)
         check_encoder(matched, weights)
     for weight in model.weights:
