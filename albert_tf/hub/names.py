@@ -42,9 +42,9 @@ _WEIGHTS = (*SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABUL
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _PICKLED = (*PICKLES, "pytorch_model-*-of-*.bin")
 TORCH_NEEDED = (
-    "a pickle, which can run code when it is read, unless torch 2.6 or newer reads it: pip install "
-    "'torch>=2.6', or convert it where that is installed (save_pretrained of transformers writes "
-    "model.safetensors)"
+    "a pickle, which torch reads without running code in it, but torch 2.6 or newer is not "
+    "installed: pip install 'torch>=2.6', or convert the weights where it is (save_pretrained of "
+    "transformers writes model.safetensors)"
 )
 
 # Endings of files, which a repository is never named after: a path that ends so is a typing error.
