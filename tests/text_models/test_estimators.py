@@ -1,4 +1,4 @@
-"""What Python expects: paths of any kind, copies and pickles."""
+"""What Python expects: paths of any kind, copies and pickles, the protocol of scikit-learn."""
 
 import copy
 import functools
@@ -10,6 +10,12 @@ import shutil
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import albert_tf
 from albert_tf.interop.convert import convert
@@ -56,6 +62,9 @@ def create(name: str, weights: pathlib.Path, **arguments):
     return getattr(albert_tf, name).from_preset(weights, **settings | arguments)
 
 
+estimator = functools.partial(create, "TextClassifier", epochs=1, learning_rate=0.01, verbose=0)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_copies_of_a_text_model_need_no_files(name, weights, tmp_path):
     compute = MODELS[name][1]
@@ -100,6 +109,57 @@ def test_model_classes_are_created_by_name_and_pickled_by_keras(weights):
         np.testing.assert_equal(again.get_weights(), encoder.get_weights())
     new = albert_tf.AlbertEncoder.from_preset(weights, load_weights=False)
     assert not np.array_equal(new.get_weights()[0], encoder.get_weights()[0])
+
+
+def test_a_classifier_is_an_estimator_of_scikit_learn(weights):
+    classifier = estimator(weights, labels=None)
+    assert is_classifier(classifier)
+    assert not hasattr(classifier, "classes_")
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(lower, classifier)
+    texts, labels = [text.upper() for text in TEXTS], np.array(["a", "b", "a", "b"])
+    with pytest.raises(NotFittedError):
+        pipeline.predict(texts)
+    options = {"cv": 2, "scoring": "roc_auc", "error_score": "raise"}
+    assert cross_val_score(pipeline, texts, labels, **options).shape == (2,)
+    assert classifier.task is None, "scikit-learn trains clones"
+    pipeline.set_params(textclassifier__epochs=None, textclassifier__steps=20).fit(texts, labels)
+    assert (classifier.step, classifier.classes_.tolist()) == (20, ["a", "b"])
+    assert pipeline.predict(texts) == classifier.predict(TEXTS) == labels.tolist()
+    assert pipeline.score(texts, labels) == 1
+    assert pipeline.score(texts, ["a", "b", "a", "unknown"]) == 0.75
+
+
+def test_parameters_and_clones(weights):
+    classifier = estimator(weights, seed=3)
+    given = {"name": weights, "seed": 3, "max_seq_length": 16, "epochs": 1, "target": None}
+    assert classifier.get_params().items() >= given.items()
+    before = classifier.predict_proba(TEXTS)
+    classifier.fit(TEXTS, [1, 2.5, 1, 2.5])
+    trained = classifier.predict_proba(TEXTS)
+    again = clone(classifier)
+    np.testing.assert_array_equal(again.predict_proba(TEXTS), before)
+    assert again.get_params() == classifier.get_params()
+    assert classifier.set_params(epochs=2) is classifier
+    np.testing.assert_array_equal(classifier.predict_proba(TEXTS), trained)
+    classifier.set_params(labels=["x", "y"], max_seq_length=8, epochs=None)
+    assert (classifier.labels, classifier.step) == (["x", "y"], 0)
+    assert classifier.get_params()["epochs"] is None
+    with pytest.raises(albert_tf.InputError, match="`epoch`: must be one of name, labels, target"):
+        classifier.set_params(epoch=2)
+    with pytest.raises(albert_tf.InputError, match="`epochs`=0: must be above 0"):
+        classifier.set_params(epochs=0)
+
+
+def test_scores_of_numbers_and_several_labels(weights):
+    stars = estimator(weights, target="regression", labels=None)
+    numbers = [0.5, 0.1, 0.3, 2]
+    assert stars.score(TEXTS, numbers) == pytest.approx(r2_score(numbers, stars.predict(TEXTS)))
+    assert (is_regressor(stars), hasattr(stars, "classes_")) == (True, False)
+    several = estimator(weights, target="multi_label")
+    truth = [labels[::-1] for labels in several.predict(TEXTS)]
+    assert several.score(TEXTS, truth) == 1
+    assert several.score(TEXTS, [[1] if truth[0] != [1] else [], *truth[1:]]) == 0.75
 
 
 def test_paths_may_be_of_pathlib(weights, tmp_path):

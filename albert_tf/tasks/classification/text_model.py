@@ -15,16 +15,23 @@ from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.interop.loading import Preset
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import Example, label_probabilities, normalized_label
+from albert_tf.tasks.classification.estimator import Estimator
 from albert_tf.tasks.classification.options import TEXTS, ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
 from albert_tf.text_models.fitting import SEED
-from albert_tf.text_models.inputs import as_list, as_texts_or_pairs, check_same_length, shown_value
+from albert_tf.text_models.inputs import (
+    as_list,
+    as_texts_or_pairs,
+    check_any,
+    check_same_length,
+    shown_value,
+)
 from albert_tf.text_models.task_model import TaskModel
 
 
-class TextClassifier(TaskModel[ClassificationTask]):
+class TextClassifier(Estimator):
     """Predicts one label, several labels or a number for texts or pairs of texts.
 
     Wherever a method takes `texts`, it takes a text, or a list, tuple, NumPy array or pandas Series
@@ -38,7 +45,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
     name the outputs of weights that only number them; `target`: "classification" (one label),
     "multi_label" (any number of labels) or "regression" (a number), by default as recorded next to
     the weights, else "classification"; the `seed` of a new head; and options of run_classifier.py:
-    `max_seq_length`, `long_texts`, `albert_dropout`, `classifier_dropout`.
+    `max_seq_length`, `long_texts`, `albert_dropout`, `classifier_dropout`. Arguments of `fit`, such
+    as `epochs`, become its defaults, so that it is an estimator of scikit-learn with parameters.
 
     Methods raise `InputError` if an argument is invalid, or if there is no head yet.
 
@@ -60,8 +68,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
     settings = (*TaskModel.settings, "long_texts")
     _options: ClassificationOptions
 
-    # What is predicted, and whether for pairs (None: for either).
-    _kind: str = "classification"
+    # Whether it predicts for pairs (None: for either).
     _pairs: bool | None = None
 
     @classmethod
@@ -158,6 +165,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
             Keras' `History`, with the loss and, except for numbers, the accuracy of every epoch.
         """
         columns = {"texts": texts, "labels": labels}
+        arguments = self._with_defaults(arguments)
         examples, held_out = self._given(self._examples, columns, validation_data, arguments)
         if not self._is_trained(self._preset):
             self._learn(examples)
@@ -252,6 +260,25 @@ class TextClassifier(TaskModel[ClassificationTask]):
         """
         self._known_task()
         return self._score(self._examples(texts, labels), batch_size)
+
+    def score(self, texts: Any, labels: Any) -> float:
+        """Return what scikit-learn compares models by; arguments as for `evaluate`.
+
+        Returns:
+            The share of the texts whose label, or set of labels, is right; for numbers, the
+            coefficient of determination R2.
+        """
+        from sklearn import metrics  # slow to load
+
+        examples = self._examples(texts, labels)
+        check_any(examples)
+        answers = self._known_task().target.answers(self._logits(texts, batch_size=32))
+        if self._kind == "regression":
+            return float(metrics.r2_score([each.number() for each in examples], answers))
+        if self._kind == "multi_label":
+            pairs = zip([each.several_labels(",") for each in examples], answers, strict=True)
+            return float(np.mean([{*labels} == {*found} for labels, found in pairs]))
+        return float(np.mean([each.likeliest_label for each in examples] == np.array(answers)))
 
     def _logits(self, texts: Any, batch_size: int) -> np.ndarray:
         """float32 `[texts, outputs]`."""
