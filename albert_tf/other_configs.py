@@ -134,13 +134,19 @@ def family_of(values: dict[str, Any], source: str) -> str:
     """
     if is_plain_bert(values):
         return "bert"
-    architecture = str(next(iter(values.get("architectures") or ["AlbertModel"])))
+    architecture = architecture_of(values)
     implied = [family for family in _DEFAULTS if architecture.lower().startswith(family)]
     named = implied if values.get("model_type") is None else [values["model_type"]]
-    if not named or named[0] not in _DEFAULTS:
+    if not named or str(named[0]) not in _DEFAULTS:
         what = f"model_type={named[0]!r}" if named else f"architectures={architecture!r}"
         raise InputError(f"{source}: {what}: another network; {' and '.join(_DEFAULTS)} are read")
     return named[0]
+
+
+def architecture_of(values: dict[str, Any]) -> str:
+    """Return the class that a Hugging Face config names first, or AlbertModel."""
+    named = values.get("architectures") or ["AlbertModel"]
+    return str(named[0] if isinstance(named, list) else named)
 
 
 def is_plain_bert(values: dict[str, Any]) -> bool:

@@ -193,6 +193,7 @@ def test_hugging_faces_files_are_read(theirs, ours):
         ({"layer_norm_eps": 0.0}, "layer_norm_eps=0.0: must be above 0"),
         ({**HUGGING_FACE, "model_type": "roberta"}, "model_type='roberta': .*albert and bert"),
         ({"architectures": ["ElectraModel"]}, "architectures='ElectraModel': .*albert and bert"),
+        ({"model_type": [], "architectures": 5}, r"model_type=\[\]: another network"),
         ({"model_type": "bert", "embedding_size": 8}, "embedding_size=8: only 768 is supported"),
         ({**HUGGING_FACE, "quantization_config": {"bits": 4}}, "quantization_config=.*only None"),
         ({**HUGGING_FACE, "position_embedding_type": "relative_key"}, "position_embedding_type="),

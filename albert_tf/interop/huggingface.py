@@ -23,7 +23,7 @@ from albert_tf.interop import model_card
 from albert_tf.interop.converted_model import ConvertedModel, labels_of_outputs, meaning
 from albert_tf.interop.heads import HEADS, find_head, read_as
 from albert_tf.interop.tensor_files import find_files, open_tensors
-from albert_tf.other_configs import family_of, to_huggingface
+from albert_tf.other_configs import architecture_of, family_of, to_huggingface
 from albert_tf.task_kinds import Head, heads, kind_of
 from albert_tf.weights import Tensor, Weights
 
@@ -196,7 +196,7 @@ def read_huggingface(path: str) -> Weights:
         raise InputError(f"{path}: there is no {CONFIG} next to {os.path.basename(names[0])}")
     described = read_json(config_file, dict[str, Any])
     family = _FAMILIES[family_of(described, config_file)]
-    architecture = str(next(iter(described.get("architectures") or ["AlbertModel"])))
+    architecture = architecture_of(described)
     tensors, unknown, skipped = {}, {}, {}
     for file in names:
         for name, shape, read in open_tensors(file):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_json
+from albert_tf.files import exists, read_bytes, read_json
 from albert_tf.hub.names import PICKLES, SAFETENSORS, TORCH_NEEDED
 
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
@@ -65,17 +65,12 @@ def open_tensors(file: str) -> Iterable[_Named]:
     return (_open_pickle if file.endswith(PICKLE_ENDINGS) else _open_safetensors)(file)
 
 
-def _content(remote: str) -> bytes:
-    with open_file(remote, "rb") as file:
-        return file.read()
-
-
 def _open_safetensors(file: str) -> Iterable[_Named]:
     from safetensors import SafetensorError, deserialize, safe_open
 
     try:
         if "://" in file:
-            views = dict(deserialize(_content(file)))
+            views = dict(deserialize(read_bytes(file)))
             read = functools.partial(_remote_array, views)
             return [(name, tuple(view["shape"]), read) for name, view in views.items()]
         opened: Any = safe_open(file, framework="numpy")
@@ -105,7 +100,7 @@ def _open_pickle(file: str) -> Iterable[_Named]:
         has_loader = False
     if not has_loader:
         raise InputError(f"{file}: {TORCH_NEEDED}")
-    source: Any = io.BytesIO(_content(file)) if "://" in file else file
+    source: Any = io.BytesIO(read_bytes(file)) if "://" in file else file
     is_mapped = source is file and zipfile.is_zipfile(file)  # not those of early releases
     try:
         values = torch.load(source, map_location="cpu", weights_only=True, mmap=is_mapped)

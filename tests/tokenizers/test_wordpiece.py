@@ -166,4 +166,3 @@ def test_capital_letters_tell_what_is_lower_cased(tmp_path, caplog, pieces, lowe
         rules = [Tokenizer.load(str(path)).normalization for _ in range(2)][0]
     assert (rules.do_lower_case, rules.keep_accents) == (lower, not lower)
     assert len(caplog.messages) == (not lower)
-    assert Tokenizer.load(str(path), do_lower_case=True).do_lower_case
