@@ -43,7 +43,7 @@ TASKS = {"WNLI": {"num_train_epochs": 5}, "RTE": {}, "STS-B": {}, "CoLA": {}, "S
 LINES = {"SST-2": 8001}  # so many of the training set are used
 COMMON = {"max_seq_length": 128, "train_batch_size": 32, "learning_rate": 5e-5}
 COMMON |= {"num_train_epochs": 3, "warmup_proportion": 0.1, "eval_batch_size": 32}
-QUANTITIES = {"score": "%", "processor_seconds": "s", "peak_memory": "GiB"}
+QUANTITIES = {"score": "score, %", "processor_seconds": "CPU seconds", "peak_memory": "memory, GiB"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +149,7 @@ def report(options: Options) -> None:
         if differences:
             mean = f"{np.mean(differences):+.1f}"
             rows.append([variant, f"mean of {len(differences)}", "", "", "", mean, "", ""])
-            panels += [Panel(f"{variant}: {n}", QUANTITIES[n], each) for n, each in bars.items()]
+            panels += [Panel(variant, QUANTITIES[n], each) for n, each in bars.items()]
     if not rows:
         raise InputError(f"`output`={options.output}: contains no two runs to compare")
     heads = ("variant", "task", "seeds", *options.libraries, "difference", "times as fast")
