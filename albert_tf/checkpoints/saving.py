@@ -111,7 +111,8 @@ class Checkpoints(AbstractContextManager):
         if matched.missing or matched.unused or not same:
             raise InputError(
                 f"{path}: was written with another optimizer or other heads; use the same "
-                "`optimizer`, or another `output_dir` with this checkpoint as `init_checkpoint`"
+                "`optimizer`, and in pretraining `teacher`, or another `output_dir` with this "
+                "checkpoint as `init_checkpoint`"
             )
         return {
             "params": self._values(weights.tensors),

@@ -76,7 +76,8 @@ class TrainingStep(abc.ABC, Generic[DevicesOfEngine]):
     """A model, its optimizer and its objective, trained by one engine.
 
     The model has an `encoder` with the dropout's `seed_generator`; model and optimizer were created
-    in the scope of the devices. The optimizer is built here, on the model's trainable weights.
+    in the scope of the devices. The optimizer is built here, on the model's trainable weights. A
+    model may have `constants`: variables that it reads and that are neither trained nor saved.
     """
 
     model: keras.Model

@@ -23,7 +23,7 @@ from albert_tf.interop.adjacent_files import (
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.converted_model import ConvertedModel, unshared, write_adjacent_files
 from albert_tf.interop.file_names import folder_of, run_files
-from albert_tf.interop.heads import HEADS, create_model, possible_heads, read_as
+from albert_tf.interop.heads import HEADS, TEACHER_PROJECTION, create_model, possible_heads, read_as
 from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.keras_weights import SUFFIX, write_keras
 from albert_tf.interop.loading import open_weights
@@ -205,7 +205,11 @@ def _check(
     """Raise InputError if a tensor or variable has no counterpart but should have one."""
     missing = [path for path in matched.missing if not path.startswith(optional)]
     # A user who names a head wants only that one, and leaves the others behind.
-    unused = [] if options.head != "auto" else [weights.tensors[p].name for p in matched.unused]
+    unused = [
+        weights.tensors[path].name
+        for path in (matched.unused if options.head == "auto" else ())
+        if not path.startswith(TEACHER_PROJECTION)
+    ]
     unknown = sorted([*unused, *weights.unknown])
     reasons = [
         f"{len(names)} {text} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 HEADS = heads()
 
+# What pretraining with a teacher of another width trains, and no model has.
+TEACHER_PROJECTION = "teacher_projection"
+
 
 def find_head(paths: Iterable[str]) -> str:
     """Return the key in `HEADS` of the model with these variable paths.

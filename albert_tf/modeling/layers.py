@@ -165,6 +165,15 @@ class SelfAttention(keras.layers.Layer):
         query, key = self._heads(self.query, hidden), self._heads(self.key, hidden)
         return attention_weights(query, key, attention_mask)
 
+    def projections(self, hidden, heads: int) -> list:
+        """Return queries, keys and values in any number of heads, which divides `hidden_size`.
+
+        Each is `[batch, heads, seq, head_size]` for `hidden` `[batch, seq, hidden_size]`.
+        """
+        project = PLAIN_KERNELS.project_heads
+        layers = (self.query, self.key, self.value)
+        return [project(hidden, layer.kernel, layer.bias, heads) for layer in layers]
+
     def _heads(self, projection: keras.layers.Dense, hidden, kernels: Kernels = PLAIN_KERNELS):
         """Project `[batch, seq, hidden_size]` to `[batch, heads, seq, head_size]`."""
         heads = self.config.num_attention_heads

@@ -214,6 +214,13 @@ class PretrainingOptions(TrainingOptions):
         group="Data",
         common=True,
     )
+    teacher: str | None = option(
+        None,
+        "Model with the same vocabulary, a BERT or an ALBERT, whose last layer is learned besides "
+        "masked tokens: weights as for --init_checkpoint.",
+        group="Training",
+        path="weights",
+    )
     num_train_steps: int = option(
         125000,
         "Total number of steps, with those before a restart.",

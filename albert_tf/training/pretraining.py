@@ -1,6 +1,7 @@
 """Pretraining: masked language model and a task on pairs of segments, on TFRecords."""
 
 import contextlib
+import dataclasses
 import json
 import logging
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.hub.names import local_weights
 from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE
 from albert_tf.training.evaluation import (
     BestCheckpoint,
@@ -46,6 +48,7 @@ from albert_tf.training.run import (
     with_dtype,
     write_results,
 )
+from albert_tf.training.teacher import find_teacher, with_teacher
 
 _logger = logging.getLogger(__name__)
 
@@ -72,8 +75,13 @@ def pretrain_checked(given: PretrainingOptions) -> None:
     """As `pretrain`, after `check_early`, which commands call before they load a framework."""
     # Config, on what devices, in what precision.
     options = with_local_weights(with_trained_lengths(given))
+    if options.teacher:
+        path = local_weights(options.teacher, argument="teacher")
+        options = dataclasses.replace(options, teacher=path)
     config, engine = prepare(options)
     options = with_dtype(options, engine)
+    with engine.workers.losses_reported(), engine.workers.synchronized():
+        teacher_config = find_teacher(options, config)
     # Data.
     train_records, eval_records = _find_records(options, config, engine)
     task = _first(train_records, eval_records).task
@@ -94,15 +102,21 @@ def pretrain_checked(given: PretrainingOptions) -> None:
                 **evaluation.data_files(),
             }
             periodic = evaluation.during_training(tuple(vocabulary))
+            lengths = options.max_seq_length, options.max_predictions_per_seq
+            flops = task.flops_per_example(config, *lengths)
+            # Teacher.
+            learner, objective = model, task.objective
+            if teacher_config is not None:
+                learner, objective = with_teacher(engine, options, model, objective, teacher_config)
+                # Without the backward pass, which has twice the operations of the forward pass.
+                flops += task.flops_per_example(teacher_config, *lengths) / 3
             # Optimizer.
-            step = create_training_step(engine, model, task.objective, options)
+            step = create_training_step(engine, learner, objective, options)
             # Restore.
             data = engine.workers.from_chief(train_records.identity)
             checkpoints = restore(engine, step, options, files, data)
             # Loop; evaluates and saves.
             stream = train_records.training_stream(options)
-            lengths = options.max_seq_length, options.max_predictions_per_seq
-            flops = task.flops_per_example(config, *lengths)
             trained = train(engine, step, stream, checkpoints, options, flops, periodic)
         # Evaluate.
         if options.do_eval:

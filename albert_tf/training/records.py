@@ -185,7 +185,9 @@ class Records(NamedTuple):
 def check_vocabularies(
     options: PretrainingOptions, is_trained: bool, *records: Records | None
 ) -> None:
-    """Check that files, and the model to use or to start from, have one vocabulary, where known.
+    """Check that files, the model to use or to start from, and the teacher have one vocabulary.
+
+    Those are compared of which it is known.
 
     Raises:
         InputError: If ids would mean other pieces.
@@ -194,15 +196,16 @@ def check_vocabularies(
     if len(found) > 1:
         listed = ", ".join(sorted(found.values()))
         raise InputError(f"the files were made with different vocabularies: {listed}")
-    argument = "output_dir" if is_trained else "init_checkpoint"
-    if not found or not (model := getattr(options, argument)):
-        return
-    known = find_adjacent_files(model).vocabulary_digests()
-    if known and known.isdisjoint(found):
-        raise InputError(
-            f"`{argument}`={model}: has another vocabulary than the examples "
-            f"({', '.join(found.values())})"
-        )
+    models = ["output_dir" if is_trained else "init_checkpoint"]
+    models += ["teacher"] if options.do_train else []
+    for argument in models if found else ():
+        model = getattr(options, argument)
+        known = find_adjacent_files(model).vocabulary_digests() if model else set()
+        if known and known.isdisjoint(found):
+            raise InputError(
+                f"`{argument}`={model}: has another vocabulary than the examples "
+                f"({', '.join(found.values())})"
+            )
 
 
 def check_order(options: PretrainingOptions, order: dict[str, int], checkpoint: str | None) -> None:

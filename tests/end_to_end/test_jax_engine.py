@@ -1,5 +1,7 @@
 """The commands with --engine=jax, in processes that cannot import TensorFlow."""
 
+import dataclasses
+import json
 import pathlib
 import signal
 import subprocess
@@ -7,11 +9,13 @@ import subprocess
 import numpy as np
 import pytest
 
+from albert_tf.config import AlbertConfig
 from albert_tf.interop.loading import open_weights
 from tests.conftest import free_addresses
 from tests.end_to_end import conftest
-from tests.end_to_end.conftest import results_of, wait_for
+from tests.end_to_end.conftest import call, results_of, wait_for
 from tests.support.html import read_page
+from tests.support.models import keras_file, random_model
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extra `jax`)")
@@ -91,6 +95,26 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
     assert (folder / "best" / "albert_config.json").exists()
     assert "after step" in read_page((folder / "report.html").read_text()).text
+
+
+@pytest.mark.slow
+def test_both_engines_learn_the_same_from_a_teacher(project, without_dropout, run, tmp_path):
+    config = AlbertConfig.from_json_file(str(without_dropout / "albert_config.json"))
+    student = dataclasses.replace(config, num_hidden_layers=2, num_attention_heads=4)
+    start = keras_file(tmp_path / "start", random_model("pretraining", student))
+    rows = []
+    for program, engine in ((run, "jax"), (call, "tensorflow")):
+        flags = f"--teacher={without_dropout}/out", f"--init_checkpoint={start}", "--do_train"
+        words = project.pretrain_words(tmp_path / engine, *flags, f"--engine={engine}")
+        program(*words, f"--albert_config_file={start.parent}/albert_config.json")
+        lines = (tmp_path / engine / "metrics.jsonl").read_text().splitlines()
+        rows.append([json.loads(line) for line in lines])
+    for found, expected in zip(*rows, strict=True):
+        names = [name for name in expected if name.endswith("_loss")]
+        assert len(names) == 5
+        for name in names:
+            assert found[name] == pytest.approx(expected[name], rel=1e-3), name
+    assert rows[0][-1]["teacher_hidden_loss"] < rows[0][0]["teacher_hidden_loss"]
 
 
 class Processes(conftest.Two):

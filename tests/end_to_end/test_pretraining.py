@@ -90,6 +90,7 @@ def options(short_run):
         ({"micro_batch_size": 3}, "`micro_batch_size`=3"),
         ({"strategy": "magic"}, "`strategy`=magic: must be one of"),
         ({"init_checkpoint": "nowhere"}, "`init_checkpoint`=nowhere: contains no checkpoint"),
+        ({"teacher": "nowhere"}, "`teacher`=nowhere: contains no checkpoint"),
         ({"output_dir": "/proc/here"}, "`output_dir`: cannot create the folder '/proc/here'"),
     ],
 )
@@ -124,6 +125,7 @@ def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_
             {"input_file": "other", "init_checkpoint": "pretrained"},
             "`init_checkpoint`=.*: has another vocabulary than the examples .*other.manifest.json",
         ),
+        ({"input_file": "other", "teacher": "teacher"}, "`teacher`=.*: has another vocabulary"),
         ({"input_file": "other", "output_dir": "pretrained"}, "`output_dir`=.*another vocabulary"),
         (
             {"eval_input_file": "other", "output_dir": "pretrained", "do_train": False}
@@ -139,10 +141,39 @@ def test_another_vocabulary_is_refused(project, pretrained, options, tmp_path, c
     other = shutil.copy(project.eval, tmp_path / "other.tfrecord")
     (tmp_path / "other.manifest.json").write_text(json.dumps(manifest))
     paths = {"other": (str(other),), "both": (str(project.train), str(other))}
-    paths["pretrained"] = str(pretrained)
+    paths["pretrained"] = paths["teacher"] = str(pretrained)
     changes = {name: paths.get(value, value) for name, value in changes.items()}
     with pytest.raises(InputError, match=message):
         pretrain(dataclasses.replace(options, **changes))
+
+
+@pytest.mark.slow
+def test_a_run_with_a_teacher_resumes_with_the_same_bits(project, pretrained, options, tmp_path):
+    """The student is narrower than its teacher, of which its checkpoints have nothing."""
+    narrow = tmp_path / "narrow.json"
+    narrow.write_text(json.dumps({**json.loads(project.config.read_text()), "hidden_size": 16}))
+    changes = {"albert_config_file": str(narrow), "teacher": str(pretrained)}
+    taught = dataclasses.replace(options, iterations_per_loop=3, **changes)
+    pretrain(taught)
+    first = pathlib.Path(taught.output_dir)
+    rows = [json.loads(line) for line in (first / "metrics.jsonl").read_text().splitlines()]
+    parts = [f"teacher_{part}_loss" for part in ("relation", "hidden", "masked_lm")]
+    parts += ["masked_lm_loss", "sentence_order_loss"]
+    assert rows[0]["loss"] == pytest.approx(sum(rows[0][part] for part in parts))
+    folder = TensorFlowFolder(str(shutil.copytree(first, tmp_path / "copy")))
+    folder.remove(f"{folder.path}/model.ckpt-6")
+    folder.list_only(f"{folder.path}/model.ckpt-3")
+    resumed = dataclasses.replace(taught, output_dir=folder.path)
+    pretrain(resumed)
+    expected, found = variables(first), variables(tmp_path / "copy")
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    extra = [name for name in open_weights(str(first)).tensors if "teacher" in name]
+    assert sorted(extra) == ["teacher_projection/bias", "teacher_projection/kernel"]
+    with pytest.raises(InputError, match="in pretraining `teacher`"):
+        pretrain(dataclasses.replace(resumed, teacher=None))
+    call("convert_checkpoint.py", "--to=huggingface", f"--input={first}", f"--output={tmp_path}/hf")
 
 
 def test_a_folder_of_another_engine_is_refused(options):

@@ -105,6 +105,9 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         self.mesh = self.devices.mesh
         self._execution = create_execution(self.devices, self.options.remat)
         self._moment_paths = {moment.path for moment in self.moments}
+        # Arguments of the program, which would otherwise contain their values.
+        constants = enumerate(getattr(self.model, "constants", ()))
+        self._constants = {f"constants/{number}": variable for number, variable in constants}
         # What one step returns, as a row of numbers.
         self._columns = (
             *(f"sums/{name}" for name in self.objective.quantities),
@@ -139,6 +142,7 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
 
     def __call__(self, batches: Iterator, count: int) -> StepResults:
         state, wait = self.tree, 0.0
+        constants = {name: self._value(each) for name, each in self._constants.items()}
         rows: list[jax.Array] = []
         with errors_in_one_line("training", self.devices.workers):
             for _ in range(count):
@@ -147,7 +151,7 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
                 begin = time.monotonic()
                 batch = next(batches)
                 wait += idle * (time.monotonic() - begin)
-                state, row = self.program(state, batch)
+                state, row = self.program(state, batch, constants)
                 rows.append(row)
                 if len(rows) > _STEPS_IN_FLIGHT:
                     rows[-1 - _STEPS_IN_FLIGHT].block_until_ready()
@@ -198,10 +202,13 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         everywhere = NamedSharding(self.mesh, REPLICATED)
         return list(copies), np.asarray(jax.jit(of_all, out_shardings=everywhere)(copies))
 
-    def _step(self, state: State, batch: Batch) -> tuple[State, jax.Array]:
+    def _step(
+        self, state: State, batch: Batch, constants: Values | None = None
+    ) -> tuple[State, jax.Array]:
         """Return the state after a step on a global batch, and a row of `_columns`, float32.
 
-        Sums and weights of a step that is not finite are 0.
+        `constants` are the values of `_constants`. Sums and weights of a step that is not finite
+        are 0.
         """
         local = jax.shard_map(
             self._local_gradients,
@@ -211,7 +218,8 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
             # Otherwise, JAX all-reduces the gradients of every micro-batch by itself.
             check_vma=False,
         )
-        gradients, sums, weights = local(state["params"], batch, state["step"])
+        params = state["params"] | (constants or {})
+        gradients, sums, weights = local(params, batch, state["step"])
         gradients, norm = clip_by_global_norm(gradients, self.options.clip_norm)
         loss = self.objective.loss(sums, weights)
         finite = jnp.isfinite(norm) & jnp.isfinite(loss)
@@ -282,6 +290,7 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         def loss_of(trainable: Values):
             given = params | trainable
             mapping = [(weight, given[weight.path]) for weight in self.model.weights]
+            mapping += [(variable, given[name]) for name, variable in self._constants.items()]
             with keras.StatelessScope(state_mapping=[*mapping, (state, seed)]):
                 outputs = self.model(model_features(self.model, batch), training=True, **accepted)
                 sums = self.objective.sums(outputs, batch, **fused)
