@@ -54,7 +54,10 @@ def as_albert(
     size, width = config.embedding_size, config.hidden_size
     found = [weights.tensors.get(path) for path in (*_TABLES, *_SCALE_AND_OFFSET)]
     is_wide = all(tensor and tensor.shape[-1:] == (width,) for tensor in found)
-    if size >= width or not is_wide or f"{_PROJECTION}/kernel" in weights.tensors:
+    is_other = f"{_PROJECTION}/kernel" in weights.tensors or not is_wide
+    if weights.config is not None:
+        is_other |= not weights.config.is_bert  # as a model of albert_zh, whose config is another
+    if size >= width or is_other:
         return weights
     tensors = {
         path: tensor
