@@ -115,7 +115,6 @@ def test_a_recipe_is_found_by_name_but_a_file_of_that_name_first(tmp_path, monke
     recipe = configs.recipes()["base_v2"]
     words = ["program", "--flagfile=base_v2", "--flagfile", "base_v2", "base_v2", "flagfile=mrpc"]
     expected = ["program", f"--flagfile={recipe}", "--flagfile", recipe, *words[4:]]
-    assert with_recipe_paths(words) == expected
     (tmp_path / "base_v2").mkdir()
     assert with_recipe_paths(words) == expected, "a folder is no recipe"
     (tmp_path / "base_v2").rmdir()

@@ -3,6 +3,7 @@
 A base class of that library, which is slow to load, is not needed, only these methods.
 """
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -19,10 +20,7 @@ Self = TypeVar("Self", bound="Estimator")
 
 # Parameters of `from_preset`, besides the settings of the class, and of `fit`.
 _OF_PRESET = ("name", "labels", "target", "seed", "vocabulary", "do_lower_case", "dtype")
-_OF_FIT = (
-    *("epochs", "steps", "batch_size", "learning_rate", "warmup_proportion"),
-    *("optimizer", "callbacks", "verbose"),
-)
+_OF_FIT = tuple(f.name for f in dataclasses.fields(FitArguments) if f.name not in _OF_PRESET)
 
 
 class Estimator(TaskModel[ClassificationTask]):

@@ -21,13 +21,7 @@ from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
 from albert_tf.text_models.fitting import SEED
-from albert_tf.text_models.inputs import (
-    as_list,
-    as_texts_or_pairs,
-    check_any,
-    check_same_length,
-    shown_value,
-)
+from albert_tf.text_models.inputs import as_list, as_texts_or_pairs, check_same_length, shown_value
 from albert_tf.text_models.task_model import TaskModel
 
 
@@ -271,7 +265,8 @@ class TextClassifier(Estimator):
         from sklearn import metrics  # slow to load
 
         examples = self._examples(texts, labels)
-        check_any(examples)
+        if not examples:
+            raise InputError("`texts`: at least one is required to score")
         answers = self._known_task().target.answers(self._logits(texts, batch_size=32))
         if self._kind == "regression":
             return float(metrics.r2_score([each.number() for each in examples], answers))
