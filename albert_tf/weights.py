@@ -97,6 +97,8 @@ class MatchedWeights(NamedTuple):
         loaded: variable -> the name in `Weights.tensors` that it is loaded from.
         missing: variables that the file has no weight for.
         unused: weights that the model has no variable for.
+        other_shapes: those of `missing` that have another shape in the file, such as a head for
+            other labels -> a note with both shapes.
         source: path of the file.
         notes: differences that shapes do not show, one line each.
     """
@@ -104,6 +106,7 @@ class MatchedWeights(NamedTuple):
     loaded: dict[str, str]
     missing: list[str]
     unused: list[str]
+    other_shapes: dict[str, str]
     source: str = ""
     notes: Sequence[str] = ()
 
@@ -128,7 +131,7 @@ def match(
     Raises:
         InputError: If a weight of the encoder or of a pretraining head has another shape.
     """
-    loaded = {}
+    loaded, other_shapes = {}, {}
     for path, shape in shapes.items():
         name = re.sub(r"/group_\d+/", "/group_0/", path) if init_from_group0 else path
         if init_from_group0 and name not in weights.tensors:  # of a file with fewer inner groups
@@ -146,10 +149,14 @@ def match(
                 f"{stored if tensor.name != path else ''}, but "
                 f"{list(shape)} in the model; was it trained with another config?"
             )
+        else:
+            stored, own = shape_text(tensor.shape), shape_text(shape)
+            other_shapes[path] = f" ({stored} in the file, {own} in the model)"
     return MatchedWeights(
         loaded=loaded,
         missing=[path for path in shapes if path not in loaded],
         unused=sorted(set(weights.tensors).difference(loaded.values())),
+        other_shapes=other_shapes,
         source=weights.path,
     )
 

@@ -75,7 +75,8 @@ def export_saved_model(options: ExportOptions) -> None:
     head = _choose_head(options, source)
     seq_length = _seq_length(options, source.config)
     kind = kind_of(head)
-    settings: Any = task_settings(kind, options, source.config) if kind else None
+    with arguments_renamed(name="init_checkpoint"):
+        settings: Any = task_settings(kind, options, source) if kind else None
     longest = source.config.max_position_embeddings
     lite_lengths = tflite.read_lengths(head, options.tflite_lengths, longest)
     requested = "`preprocess`" if options.preprocess else ""
@@ -163,13 +164,16 @@ def _choose_head(options: ExportOptions, preset: Preset) -> str:
             count = weights.tensors[f"{scope}output_bias"].shape[0]
             raise InputError(f"`head`={options.head}: {named} has {count} outputs instead of one")
         return options.head
-    if len(preset.heads) > 1:
-        choices = " or ".join(f"`head`={name}" for name in preset.heads)
+    heads = preset.heads
+    if preset.adjacent.problem_type:  # which only classifiers have
+        heads = [name for name in heads if (kind := kind_of(name)) and kind.problem_types] or heads
+    if len(heads) > 1:
+        choices = " or ".join(f"`head`={name}" for name in heads)
         raise InputError(
             f"`head`: {named} has a single score, and no file next to it records its meaning; use "
             f"{choices}"
         )
-    return preset.head
+    return heads[0]
 
 
 def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:

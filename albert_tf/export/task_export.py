@@ -22,6 +22,7 @@ from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
 from albert_tf.interop.adjacent_files import AdjacentFiles, labels_text
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.interop.heads import create_model
+from albert_tf.interop.loading import Preset
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.weights import Weights
@@ -139,17 +140,20 @@ def _with_empty_text(texts: tf.Tensor, is_needed: tf.Tensor) -> tf.Tensor:
     )
 
 
-def task_settings(kind: TaskKind, options: ExportOptions, config: AlbertConfig) -> Any:
-    """Return how a model reads texts: the options win over the file next to the weights.
+def task_settings(kind: TaskKind, options: ExportOptions, source: Preset) -> Any:
+    """Return how a model reads texts: the options win over the files next to the weights.
 
     Raises:
-        InputError: If a length is longer than the model supports, or too short for the task.
+        InputError: If a length is longer than the model supports, or too short for the task; or as
+            of `Preset.target`.
     """
     settings_class = kind.load("export").settings_class
     names = [field.name for field in dataclasses.fields(settings_class)]
     changes = {name: getattr(options, name, None) for name in names}
+    if kind.problem_types:
+        changes["kind"] = source.target(kind)
     settings = read_settings(settings_class, options.init_checkpoint, kind.settings_file, changes)
-    longest = config.max_position_embeddings
+    longest = source.config.max_position_embeddings
     length = settings.max_seq_length
     if length is None:
         length = min(settings.default_length, longest)

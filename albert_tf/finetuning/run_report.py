@@ -1,6 +1,7 @@
-"""The report on fine-tuning: `report.html` in the output folder."""
+"""The report on fine-tuning: `report.html` in the output folder; and results of predictions."""
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json, read_lines, read_text
+from albert_tf.files import exists, read_json, read_lines, read_text, remove, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
@@ -29,7 +30,11 @@ from albert_tf.training.command_line import command_line, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, is_better
 from albert_tf.training.rows import METRICS_FILE, readable_rows
 
+logger = logging.getLogger(__name__)
+
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
+# Results of `--do_predict`, if answers are known.
+PREDICT_RESULTS_FILE = "predict_results.txt"
 
 _COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 # Words in names of results that are no scores, which are shown in percent.
@@ -122,6 +127,27 @@ def write_report(
     )
     write_page(f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}", page)
     return rows
+
+
+def write_predict_results(
+    folder: str, task: FineTuningTask, predicted: Sequence[tuple[ExampleSet, Outputs]]
+) -> None:
+    """Print and write the results of those predictions whose answers are known, if there are any.
+
+    The file of other predictions is removed.
+    """
+    results: dict[str, float] = {}
+    for examples, outputs in predicted:
+        rows, count = task.answered(examples), len(examples.examples)
+        if 0 < len(rows) < count:
+            logger.info("predict: %s of %s are scored", f"{len(rows):,}", f"{count:,}")
+        results |= task.score_at(examples, outputs, rows) if rows else {}
+    path = f"{folder}/{PREDICT_RESULTS_FILE}"
+    if lines := [f"predict_{name} = {value:.8g}" for name, value in sorted(results.items())]:
+        write_text(path, "\n".join(lines) + "\n")
+        logger.info("%s", "\n".join(lines))
+    elif predicted and exists(path):
+        remove(path)
 
 
 def _title(options: FineTuningOptions, task: FineTuningTask, first: ExampleSet) -> str:

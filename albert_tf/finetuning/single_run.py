@@ -28,7 +28,7 @@ from albert_tf.files import (
 )
 from albert_tf.finetuning.context import RunContext
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.run_report import ResultRow, write_report
+from albert_tf.finetuning.run_report import ResultRow, write_predict_results, write_report
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs, data_key
 from albert_tf.input.examples import MemoryStream
@@ -336,9 +336,10 @@ def write_answers(
     """
     if not reported or not context.engine.workers.is_chief:
         return {}
-    for examples, outputs in reported:
-        if examples.split == "predict":
-            context.task.write_predictions(options.output_dir, examples, outputs)
+    predicted = [each for each in reported if each[0].split == "predict"]
+    for examples, outputs in predicted:
+        context.task.write_predictions(options.output_dir, examples, outputs)
+    write_predict_results(options.output_dir, context.task, predicted)
     with unless_read_only():
         return write_report(options, context.task, context.sets, reported, runs)
     return {}

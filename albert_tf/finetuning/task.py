@@ -36,9 +36,6 @@ FeaturesOfKind = TypeVar("FeaturesOfKind", bound=Features)
 # Of cached arrays; must be raised when the same text is encoded differently.
 _CACHE_VERSION = 1
 
-# Scores of `--do_predict`, if the answers are known.
-PREDICT_RESULTS_FILE = "predict_results.txt"
-
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSet:
@@ -256,11 +253,13 @@ class FineTuningTask(abc.ABC):
         name = f"predictions_{examples.name}" if examples.name else "predictions"
         write_text(f"{folder}/{name}.tsv", "".join(f"{line}\n" for line in lines))
 
-    def write_scores(self, folder: str, scores: Mapping[str, float]) -> None:
-        """Write `predict_results.txt` for `--do_predict` of examples whose answers are known."""
-        lines = [f"predict_{name} = {value:.8g}\n" for name, value in sorted(scores.items())]
-        write_text(f"{folder}/{PREDICT_RESULTS_FILE}", "".join(lines))
-        logger.info("%s", "".join(lines).rstrip("\n"))
+    def answered(self, examples: ExampleSet) -> list[int]:
+        """Return the rows of a set of the split "predict" whose answers are known."""
+        return []
+
+    def score_at(self, examples: ExampleSet, outputs: Outputs, rows: list[int]) -> dict[str, float]:
+        """Compute the results of some `answered` rows by name, such as `accuracy`."""
+        return {}
 
     def write_submission(self, folder: str, name: str, content: str) -> None:
         """Write the file of `--submission` that a server accepts."""

@@ -105,7 +105,7 @@ class AdjacentFiles:
     def target(self, kind: TaskKind, outputs: int) -> str | None:
         """Return what outputs mean, a key of `kind.problem_types`; None for its default."""
         names = {each: name for name, each in kind.problem_types.items()}
-        return names.get(self.problem_type or ("regression" if outputs == 1 else ""))
+        return names.get(self.problem_type or "", "regression" if outputs == 1 else None)
 
     def about(self, step: int | None) -> "AdjacentFiles":
         """Return the same without results of another checkpoint; `step` is that of the weights."""
@@ -158,6 +158,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     recorded = [manifest.normalization for manifest in manifests]
     recorded.append(read_normalization(folder))
     published = read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())
+    is_number = len(published.id2label or ()) == 1  # there are no labels to choose from
     if exists(os.path.join(folder, SAVED_MODEL)):
         recorded.append(Normalization(_do_lower_case_of(folder)))
     return AdjacentFiles(
@@ -167,7 +168,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
         evaluated=read_json(evaluated, tuple[EvaluatedSet, ...]) if exists(evaluated) else (),
         data=data,
         normalization=UNRECORDED.otherwise(*recorded),
-        problem_type=published.problem_type,
+        problem_type=published.problem_type or ("regression" if is_number else None),
     )
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 
@@ -35,6 +35,7 @@ from albert_tf.interop.from_bert import as_albert
 from albert_tf.interop.heads import HEADS, possible_heads
 from albert_tf.interop.tensor_files import PICKLE_ENDINGS
 from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.task_kinds import TaskKind
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.weights import (
     MatchedWeights,
@@ -202,8 +203,8 @@ def from_preset(
 ) -> Model:
     """Create a model with the config and the weights of published ones.
 
-    Variables that the weights lack, such as those of a new head, keep their initial values and are
-    logged. All model classes have it as a method: `AlbertEncoder.from_preset(name)`.
+    Variables that the weights lack, such as those of a new head, keep their initial values, and a
+    warning names them. All model classes have it as a method: `AlbertEncoder.from_preset(name)`.
 
     Args:
         name: `ORGANIZATION/NAME[@REVISION]` of the Hugging Face Hub, a name such as
@@ -233,9 +234,20 @@ def from_preset(
     model = model_class(config, **arguments)
     if load_weights:
         matched = _load(model, path)
-        if matched.missing:
-            logger.info("%s: left at initial values: %s", name, ", ".join(matched.missing))
+        warn_of_random(name, model, matched)
     return model
+
+
+def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> None:
+    """Warn of missing variables, unless a model has no use for them: they keep random values."""
+    of_model = f"{type(model).__module__}:{type(model).__name__}"
+    optional = (path for head in HEADS.values() if head.model == of_model for path in head.optional)
+    unused = tuple(path for path in optional if path.startswith("bert/"))
+    missing = [path for path in matched.missing if not path.startswith(unused)]
+    if names := [path + matched.other_shapes.get(path, "") for path in missing]:
+        logger.warning(
+            "%s: left at initial values, random until trained: %s", name, ", ".join(names)
+        )
 
 
 class Preset(NamedTuple):
@@ -271,6 +283,20 @@ class Preset(NamedTuple):
     def outputs(self) -> int:
         """The number of outputs of a head with labels."""
         return self.weights.tensors[f"{HEADS[self.head].scope}output_bias"].shape[0]
+
+    def target(self, kind: TaskKind) -> str | None:
+        """As `AdjacentFiles.target`; None if the kind's own file says it.
+
+        Raises:
+            InputError: If the outputs are several numbers, which no model here predicts.
+        """
+        if exists(os.path.join(self.folder, kind.settings_file)):
+            return None
+        outputs = self.weights.tensors[f"{kind.heads[0].scope}output_bias"].shape[0]
+        found = self.adjacent.target(kind, outputs)
+        if found == "regression" and outputs > 1:
+            raise InputError(f"`name`={self.name}: predicts {outputs} numbers; must be one")
+        return found
 
     def labels_of_outputs(self, given: Sequence[str] | None) -> list[str]:
         """Return the labels of the outputs: as given, else as recorded, else numbered.

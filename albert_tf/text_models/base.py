@@ -19,6 +19,7 @@ from albert_tf.interop.loading import Preset, load_weights, open_preset
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.loop import predict, refuse_nan
+from albert_tf.weights import MatchedWeights
 
 Self = TypeVar("Self", bound="TextModel")
 
@@ -152,11 +153,11 @@ class TextModel(abc.ABC):
 
 def create_with_weights(
     build: Callable[[], keras.Model], preset: Preset, seed: int
-) -> tuple[keras.Model, list[str]]:
+) -> tuple[keras.Model, MatchedWeights]:
     """Create a model with the weights of a preset, as the commands do.
 
-    The same seed of the initial weights as in a command gives the same new head. Also return the
-    paths of variables that kept their initial values.
+    The same seed of the initial weights as in a command gives the same new head. Also return which
+    variables were loaded.
 
     Raises:
         InputError: If the weights belong to another model.
@@ -169,4 +170,4 @@ def create_with_weights(
         random.setstate(before)
     with arguments_renamed(path="name"):
         matched = load_weights(model, preset.path)
-    return model, matched.missing
+    return model, matched

@@ -57,10 +57,10 @@ class MaskedLM(TextModel):
                 f"`name`={preset.name}: has no masked-LM head, but is a model of kind "
                 f"{preset.head}; masks are filled by pretraining models"
             )
-        model, missing = create_with_weights(
+        model, matched = create_with_weights(
             lambda: AlbertForPreTraining(preset.config, dtype=dtype), preset, seed=0
         )
-        if lacking := [path for path in missing if path.startswith(_HEAD)]:
+        if lacking := [path for path in matched.missing if path.startswith(_HEAD)]:
             raise InputError(
                 f"`name`={preset.name}: parts of the masked-LM head are missing: "
                 f"{', '.join(lacking)}"

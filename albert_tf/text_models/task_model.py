@@ -1,7 +1,6 @@
 """Text models of a fine-tuning task: trained, evaluated, saved and exported as by its command."""
 
 import dataclasses
-import logging
 import math
 import os
 import tempfile
@@ -20,7 +19,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.file_names import SAVED_MODEL
-from albert_tf.interop.loading import Preset
+from albert_tf.interop.loading import Preset, warn_of_random
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.fitting import (
@@ -33,8 +32,6 @@ from albert_tf.text_models.fitting import (
 )
 from albert_tf.text_models.inputs import check_any
 from albert_tf.training.restoring import origin_file
-
-logger = logging.getLogger(__name__)
 
 Task = TypeVar("Task", bound=FineTuningTask)
 
@@ -166,17 +163,16 @@ class TaskModel(TextModel, Generic[Task]):
             config = dataclasses.replace(
                 config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate
             )
-        self._model, missing = create_with_weights(
+        self._model, matched = create_with_weights(
             lambda: task.build_model(config, self._dtype), self._preset, self._seed
         )
-        in_head = [path for path in missing if not path.startswith("bert/")]
+        in_head = [path for path in matched.missing if not path.startswith("bert/")]
         if in_head and self._has_head(self._preset):
             raise InputError(
                 f"`name`={self._preset.name}: {self._preset.weights.path} lacks "
                 f"{', '.join(in_head)}; it was trained for another task"
             )
-        if missing:
-            logger.info("%s: left at initial values: %s", self._preset.name, ", ".join(missing))
+        warn_of_random(self._preset.name, self._model, matched)
 
     def _set(self, split: str, examples: Sequence[Any]) -> ExampleSet:
         return ExampleSet(split, "", examples, self._known_task().encode(split, examples))

@@ -13,7 +13,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import Origin, local_weights, source_of
-from albert_tf.interop.loading import load_weights
+from albert_tf.interop.loading import load_weights, warn_of_random
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
@@ -74,6 +74,8 @@ def load_initial_weights(
         missing,
         unused,
     )
+    # A new head is what fine-tuning starts with; not so if there is one for other labels.
+    warn_of_random(loaded.source, model, loaded._replace(missing=list(loaded.other_shapes)))
     for note in loaded.notes:
         _logger.info("%s", note)
 

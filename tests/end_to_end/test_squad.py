@@ -109,6 +109,8 @@ def test_every_question_has_an_answer(options, pretrained, tmp_path):
     )
     fine_tune(again, QuestionAnsweringTask)
     assert contents_of(folder, "predictions.json") == answers
+    scores = (folder / "predict_results.txt").read_text().replace("predict_", "")
+    assert set(scores.splitlines()) < set((folder / "eval_results.txt").read_text().splitlines())
 
 
 def test_bad_input_is_named(options, tmp_path):

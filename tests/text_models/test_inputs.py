@@ -7,6 +7,8 @@ import albert_tf
 from albert_tf.text_models import task_model
 from albert_tf.text_models.fitting import FitArguments, epochs_of
 from albert_tf.text_models.inputs import as_texts, as_texts_or_pairs
+from albert_tf.training.restoring import load_initial_weights
+from tests.conftest import GOLDEN
 from tests.support.kinds_of_tasks import write_weights
 
 
@@ -138,3 +140,30 @@ def test_labels_are_returned_as_given(classifier, weights):
     with pytest.raises(albert_tf.InputError, match="label '1' is not one of"):
         classifier.evaluate(["x"], [1])
     assert classifier.labels == ["a", "b"]
+
+
+@pytest.mark.integration
+def test_random_variables_are_warned_of(weights, tmp_path, caplog):
+    def warned(use, *arguments, **settings):
+        caplog.clear()
+        made = use(*arguments, **settings)
+        found = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        return made, found[0].partition(": left at initial values, ")[2] if found else ""
+
+    head = "random until trained: classifier/output_weights{}"
+    new, shapes = head.format(", classifier/output_bias"), " (2x16 in the file, 3x16 in the model)"
+    model, text = warned(albert_tf.TextClassifier.from_preset, weights, labels=["a", "b"])
+    assert text == new
+    kinds = albert_tf.AlbertForSequenceClassification, albert_tf.AlbertForQuestionAnswering
+    assert warned(albert_tf.from_preset, weights, kinds[0], num_labels=3)[1] == new
+    saved = f"{tmp_path}/saved"
+    model.save(saved)
+    for labels, expected in ((2, ""), (3, head.format(shapes))):
+        model, text = warned(albert_tf.from_preset, saved, kinds[0], num_labels=labels)
+        assert text.partition(", classifier/output_bias")[0] == expected
+        # Fine-tuning starts with a new head: only that there is another one is a surprise.
+        assert warned(load_initial_weights, model, saved)[1] == text
+        assert warned(load_initial_weights, model, weights)[1] == ""
+    # Models of answers have no use for the pooler that their weights lack.
+    assert warned(albert_tf.from_preset, f"{GOLDEN}/hf_tiny_qa", kinds[1])[1] == ""
+    assert "pooler" in warned(albert_tf.from_preset, f"{GOLDEN}/hf_tiny_qa")[1]

@@ -4,6 +4,7 @@ Those of GLUE and CLUE are in `classification.benchmarks`, with all files that t
 as; `located` finds those of a folder. `classification.tables` describes the user's own files.
 """
 
+import contextlib
 import dataclasses
 import glob
 import logging
@@ -305,9 +306,12 @@ _UNLABELED = "-"
 
 
 def read_examples(
-    dataset: ClassificationDataset, rows: RowSet, labeled: bool, may_lack_label: bool = False
+    dataset: ClassificationDataset,
+    rows: RowSet,
+    labeled: bool | None,
+    may_lack_label: bool = False,
 ) -> list[Example]:
-    """Return the examples of a set, with labels if it is `labeled`; some may lack theirs.
+    """Return the examples of a set, with labels if it is `labeled`; if None, where there are any.
 
     Raises:
         InputError: If a file or a column is missing, a field is empty, or there is no row.
@@ -320,6 +324,10 @@ def read_examples(
             label: Any = file.label
             if labeled and label is None:
                 label = _label(dataset, file, row, may_lack_label)
+            elif labeled is None and columns.label in row.values:
+                with contextlib.suppress(InputError):  # the column may contain anything
+                    found = _label(dataset, file, row, may_lack_label)
+                    label = None if dataset.benchmark and found == "-1" else found
             text = row.text(columns.text, may_be_empty)
             pair = row.text(columns.pair, may_be_empty) if columns.pair else None
             # Only some of GLUE's labeled tables have an id, and nothing needs it there.

@@ -5,7 +5,7 @@ import tensorflow as tf
 from albert_tf.export.graph_packing import keep_ends, packed, truncate, windows
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.classification.options import ClassificationSettings, in_windows
-from albert_tf.tasks.classification.targets import TARGETS, Number, OneLabel
+from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tokenizers.packing import truncated_lengths
 
 
@@ -19,8 +19,6 @@ class ClassificationExport(TaskExport):
         super().__init__(trained, files)
         self._labels = trained.labels
         self._target = TARGETS[self._settings.kind]
-        if len(self._labels) == 1 and self._target is OneLabel:
-            self._target = Number  # weights converted from another library
 
     @classmethod
     def example(cls, settings: ClassificationSettings) -> str:

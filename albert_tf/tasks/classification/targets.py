@@ -375,7 +375,8 @@ def _only_one(examples: Sequence[Example], label: str) -> InputError:
     return InputError(f"{file}: every row has the label {label}; at least two labels are required")
 
 
-def _ids_of(labels: Sequence[str]) -> dict[str, int]:
+@functools.lru_cache(maxsize=8)
+def _ids_of(labels: tuple[str, ...]) -> dict[str, int]:
     """Return the ids of labels, which may come from elsewhere, by their normalized names."""
     ids = {label: number for number, label in enumerate(labels)}
     by_number = {whole_number(label): number for label, number in ids.items()}

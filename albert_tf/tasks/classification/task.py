@@ -1,5 +1,6 @@
 """Classification of texts and pairs of texts, and regression on them."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -18,7 +19,7 @@ from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Fold, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.interop.adjacent_files import labels_text, read_labels
+from albert_tf.interop.adjacent_files import AdjacentFiles, labels_text, read_labels
 from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
@@ -57,11 +58,12 @@ def restore(
 ) -> Target:
     """Return what the outputs of a trained model mean, by its `target.json` and `labels.json`.
 
-    Without a `target.json`, the model is a plain classifier. Labels of the data set that a model of
-    another origin has in another order, or with other capitals, are those of the data set, in the
-    order of the model's outputs.
+    Without a `target.json`, the model is a plain classifier, or one of numbers if it has a single
+    label. Labels of the data set that a model of another origin has in another order, or with other
+    capitals, are those of the data set, in the order of the model's outputs.
     """
-    saved = saved or SavedTarget()
+    kind: Any = AdjacentFiles().target(KIND, len(labels)) or SavedTarget.kind
+    saved = saved or SavedTarget(kind=kind)
     names = {label.casefold(): label for label in dataset.labels or ()}
     if len(labels) == len(names) and names.keys() == {label.casefold() for label in labels}:
         labels = [names[label.casefold()] for label in labels]
@@ -130,7 +132,10 @@ class ClassificationTask(FineTuningTask):
             self._row_sets |= {rows.name: rows for rows in dataset.sets[split]}
             examples = {
                 rows.name: read_examples(
-                    dataset, rows, split != "predict", split == "train" and self.options.taught
+                    dataset,
+                    rows,
+                    split != "predict" or None,
+                    split == "train" and self.options.taught,
                 )
                 for rows in dataset.sets[split]
             }
@@ -338,6 +343,22 @@ class ClassificationTask(FineTuningTask):
             write_text(f"{folder}/submit_results{rows.suffix}{ending}", content)
             if self.options.submission:
                 self.write_submission(folder, rows.submission, content)
+
+    def answered(self, examples: ExampleSet) -> list[int]:
+        rows = []
+        for row, example in enumerate(examples.examples):
+            if example.label is not None:
+                with contextlib.suppress(InputError):  # a label that the model does not know
+                    self.target.encode([example])
+                    rows.append(row)
+        # Of several labels, some rows may have none, but not all.
+        return rows if any(examples.examples[row].label for row in rows) else []
+
+    def score_at(self, examples: ExampleSet, outputs: Outputs, rows: list[int]) -> dict[str, float]:
+        truth = self.target.encode([examples.examples[row] for row in rows])
+        scores = self.target.score(truth, outputs["logits"][rows])
+        suffix = self._row_sets[examples.name].suffix
+        return {f"{name.removeprefix('eval_')}{suffix}": value for name, value in scores.items()}
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         labeled = self.target.feature in examples.features.arrays

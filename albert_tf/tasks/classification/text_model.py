@@ -76,7 +76,7 @@ class TextClassifier(Estimator):
             return classifier
         known, kind = given or (), target
         if has_head := cls._has_head(preset):
-            kind = target or preset.adjacent.target(KIND, preset.outputs)
+            kind = target or preset.target(KIND)
         classifier._kind = kind = kind or "classification"
         if has_head and kind == "regression" and given:
             raise InputError(f"`labels`={given}: `target`=regression predicts numbers")

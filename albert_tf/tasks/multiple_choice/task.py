@@ -197,7 +197,8 @@ class MultipleChoiceTask(FineTuningTask):
         return super().recorded_options() | {"task_name": self.options.task_name.lower()}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
+        scores = _scores(examples, outputs, range(len(examples.examples)))
+        return {f"eval_{name}": value for name, value in scores.items()}
 
     def baseline(self, examples: ExampleSet) -> Baseline:
         answers = np.array([question.answer for question in examples.examples])
@@ -229,8 +230,12 @@ class MultipleChoiceTask(FineTuningTask):
             objects = (json.dumps({"id": row, "label": choice}) for row, choice in chosen)
             content = "".join(f"{each}\n" for each in objects)
             self.write_submission(folder, c3_submission(self.options.data_dir), content)
-        if all(question.answer is not None for question in examples.examples):
-            self.write_scores(folder, _scores(examples, outputs))
+
+    def answered(self, examples: ExampleSet) -> list[int]:
+        return [n for n, each in enumerate(examples.examples) if each.answer is not None]
+
+    def score_at(self, examples: ExampleSet, outputs: Outputs, rows: list[int]) -> dict[str, float]:
+        return _scores(examples, outputs, rows)
 
     def collapse(self, examples: ExampleSet, outputs: Outputs) -> str | None:
         """Describe a model that answers every question with the same letter."""
@@ -288,22 +293,21 @@ def probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
     return softmax(_masked(examples, outputs).astype(np.float64), axis=-1)
 
 
-def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-    """Return accuracy over all questions and per group, and the mean cross-entropy."""
+def _scores(examples: ExampleSet, outputs: Outputs, rows: Sequence[int]) -> dict[str, float]:
+    """Return accuracy over the questions in these rows, and per group; and the mean loss."""
     from sklearn import metrics  # slow to load, and needed after training
 
-    answers = np.array([question.answer for question in examples.examples])
-    groups = np.array([question.group for question in examples.examples])
-    logits = _masked(examples, outputs)
+    answers = np.array([examples.examples[row].answer for row in rows])
+    groups = np.array([examples.examples[row].group for row in rows])
+    logits = _masked(examples, outputs)[rows]
     predicted = logits.argmax(axis=-1)
     scores = {"accuracy": float(metrics.accuracy_score(answers, predicted))}
     for group in sorted(set(groups) - {""}):
         of = groups == group
         scores[f"accuracy_{group}"] = float(metrics.accuracy_score(answers[of], predicted[of]))
     labels = np.arange(logits.shape[-1])
-    scores["loss"] = float(
-        metrics.log_loss(answers, probabilities(examples, outputs), labels=labels)
-    )
+    probable = probabilities(examples, outputs)[rows]
+    scores["loss"] = float(metrics.log_loss(answers, probable, labels=labels))
     return scores
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import io
 import itertools
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypedDict, cast
 
 from albert_tf.errors import InputError
@@ -60,14 +60,16 @@ class SquadFile:
     Attributes:
         path: of the file.
         questions: in file order.
-        labeled: whether it contains the answers; a test set does not.
+        labeled: whether it contains answers; a test set does not.
         version_2: whether questions may have no answer.
+        unlabeled: id -> place of questions that lack the answers which others have.
     """
 
     path: str
     questions: list[SquadQuestion]
     labeled: bool
     version_2: bool
+    unlabeled: Mapping[str, str]
 
 
 def read_squad(path: str) -> SquadFile:
@@ -82,7 +84,7 @@ def read_squad(path: str) -> SquadFile:
             question; the message names the location.
     """
     version, items = _content(path)
-    questions, impossible, unlabeled = [], 0, []
+    questions, impossible, unlabeled = [], 0, {}
     seen: dict[str, str] = {}
     contexts: dict[str, str] = {}  # each is stored once, though several rows have it
     for item_place, item in items:
@@ -98,15 +100,14 @@ def read_squad(path: str) -> SquadFile:
             questions.append(question)
             impossible += bool(entry.is_impossible)
             if entry.answers is None and not entry.is_impossible:
-                unlabeled.append(place)
+                unlabeled[question.id] = place
     if not questions:
         raise InputError(f"{path}: contains no question")
     labeled = impossible > 0 or any(question.answers for question in questions)
-    if labeled and unlabeled:
-        raise InputError(f"{path}: {unlabeled[0]}: lacks 'answers', which other questions have")
-    negative = labeled and not all(question.answers for question in questions)
-    version = version.lower().removeprefix("v")
-    return SquadFile(path, questions, labeled, negative or version.startswith("2"))
+    known = (question for question in questions if question.id not in unlabeled)
+    negative = labeled and not all(question.answers for question in known)
+    version_2 = negative or version.lower().removeprefix("v").startswith("2")
+    return SquadFile(path, questions, labeled, version_2, unlabeled if labeled else {})
 
 
 _Start = int | float | None

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import keras
@@ -104,13 +104,14 @@ class QuestionAnsweringTask(FineTuningTask):
         name = self.options.answer_metric
         if name != "auto":
             return METRICS[name], ""
-        for split in ("eval", "train"):
-            if file := self._files.get(split):
+        trained = self._trained().answer_metric
+        for split in ("eval", "train") if trained else ("eval", "train", "predict"):
+            if (file := self._files.get(split)) and file.labeled:
                 answers = [a.text for question in file.questions for a in question.answers]
                 metric, reason = choose_metric(answers)
                 logger.info("%s: answer_metric=%s, because %s", file.path, metric.name, reason)
                 return metric, reason
-        return METRICS[self._trained().answer_metric or "squad"], ""
+        return METRICS[trained or "squad"], ""
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -238,26 +239,36 @@ class QuestionAnsweringTask(FineTuningTask):
 
         The threshold with the best F1 is used, unless `null_score_diff_threshold` gives another.
         """
-        questions, metric = examples.examples, self._answer_metric
-        predictions = self.predictions(examples, outputs)
-        if not self._version_2:
-            answers = {id: each.answer() for id, each in predictions.items()}
-            return evaluate(questions, answers, False, metric)
-        scores = np.array(
-            [question_scores(q, predictions[q.id].answer(), True, metric) for q in questions]
-        )
-        nulls = np.array([predictions[question.id].null_score for question in questions])
-        has_answer = np.array([bool(question.answers) for question in questions])
-        thresholds: dict[str, float] = {}
-        for column, name in enumerate((f"{metric.prefix}exact", self.metric)):
-            best, threshold = best_threshold(scores[:, column], has_answer, nulls)
-            thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
         chosen = self.options.null_score_diff_threshold
-        found = thresholds[f"best_{self.metric}_thresh"]
-        thresholds[THRESHOLD] = found  # for later predictions
-        threshold = found if chosen is None else chosen
-        answers = {id: each.answer(threshold) for id, each in predictions.items()}
-        return {**evaluate(questions, answers, True, metric), **thresholds}
+        results = self._results(examples.examples, self.predictions(examples, outputs), chosen)
+        if self._version_2:  # for later predictions
+            results[THRESHOLD] = results[f"best_{self._answer_metric.prefix}f1_thresh"]
+        return results
+
+    def answered(self, examples: ExampleSet) -> list[int]:
+        file = self._files[examples.split]
+        rows = enumerate(examples.examples if file.labeled else ())
+        return [row for row, each in rows if each.id not in file.unlabeled]
+
+    def score_at(self, examples: ExampleSet, outputs: Outputs, rows: list[int]) -> dict[str, float]:
+        questions = [examples.examples[row] for row in rows]
+        return self._results(questions, self.predictions(examples, outputs), self.threshold())
+
+    def _results(self, questions: Sequence, predictions: Mapping, threshold: float | None) -> dict:
+        """As `score`; without a threshold, that with the best F1 is used."""
+        metric, best = self._answer_metric, dict[str, float]()
+        answers = {id: each.answer() for id, each in predictions.items()}
+        if self._version_2:
+            scores = np.array([question_scores(q, answers[q.id], True, metric) for q in questions])
+            nulls = np.array([predictions[question.id].null_score for question in questions])
+            has_answer = np.array([bool(question.answers) for question in questions])
+            for column, name in enumerate(("exact", "f1")):
+                name = f"best_{metric.prefix}{name}"
+                found = best_threshold(scores[:, column], has_answer, nulls)
+                best |= {name: found[0], f"{name}_thresh": found[1]}
+            threshold = found[1] if threshold is None else threshold
+            answers = {id: each.answer(threshold) for id, each in predictions.items()}
+        return {**evaluate(questions, answers, self._version_2, metric), **best}
 
     def baseline(self, examples: ExampleSet) -> Baseline:
         """Return the results of no answer, or, where all have one, of word overlap.
@@ -331,6 +342,9 @@ def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:
         file = files[split] = by_path[path]
         if split != "predict" and not file.labeled:
             raise InputError(f"`{name}`={path}: contains no answers, which `do_{split}` needs")
+        if split != "predict" and file.unlabeled:
+            place = next(iter(file.unlabeled.values()))
+            raise InputError(f"{path}: {place}: lacks 'answers', which other questions have")
         without = sum(not question.answers for question in file.questions)
         if split != "predict" and without and options.version_2_with_negative is False:
             raise InputError(

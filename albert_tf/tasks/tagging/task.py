@@ -1,6 +1,7 @@
 """Tags the words of texts: named entities, chunks, parts of speech."""
 
 import collections
+import dataclasses
 import functools
 import json
 import logging
@@ -69,7 +70,7 @@ class TaggingTask(FineTuningTask):
     """Predicts a tag for each word, and the entities that these tags mean.
 
     Predictions are `predictions.jsonl` (texts with their entities) and `predictions.conll` (words
-    with their tags). If the tags of all texts are known, `predict_results.txt` contains the scores.
+    with their tags); `predict_results.txt` contains the scores of texts whose tags are known.
 
     Args:
         options, tokenizer: as of the base class.
@@ -320,8 +321,14 @@ class TaggingTask(FineTuningTask):
             found = zip(examples.examples, self._entities(examples, tags), strict=True)
             content = "".join(f"{cluener_line(each.source.id, its)}\n" for each, its in found)
             self.write_submission(folder, tag_set.submission, content)
-        if labeled:
-            self.write_scores(folder, self._scores(examples, tags))
+
+    def answered(self, examples: ExampleSet) -> list[int]:
+        return [n for n, each in enumerate(examples.examples) if each.tags is not None]
+
+    def score_at(self, examples: ExampleSet, outputs: Outputs, rows: list[int]) -> dict[str, float]:
+        tags = self._predict(examples, outputs)
+        known = dataclasses.replace(examples, examples=[examples.examples[row] for row in rows])
+        return self._scores(known, [tags[row] for row in rows])
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         tags = self._predict(examples, outputs)

@@ -5,16 +5,23 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
+from albert_tf.export.build import _choose_head, export_saved_model
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.task_export import task_settings
 from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
 from albert_tf.interop.convert import ConvertOptions, convert
 from albert_tf.interop.file_names import LABELS_FILE
+from albert_tf.interop.huggingface import write_weights as write_huggingface_weights
+from albert_tf.interop.loading import open_preset
 from albert_tf.prediction.rows import row_writer
 from albert_tf.prediction.tasks import Export
+from albert_tf.task_kinds import kind_of
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -259,6 +266,42 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     assert predict(export, {"text": ["x"]}) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "fields", "expected"),
+    [
+        (3, {"problem_type": "multi_label_classification"}, "multi_label"),
+        (1, {"problem_type": "multi_label_classification"}, "multi_label"),
+        (3, {"problem_type": "single_label_classification"}, "classification"),
+        (3, {}, "classification"),
+        (1, {"problem_type": "regression"}, "regression"),
+        (1, {"problem_type": "single_label_classification"}, "regression"),
+        (1, {"id2label": {"0": "score"}}, "regression"),
+        (3, {"problem_type": "regression"}, None),
+    ],
+)
+def test_all_agree_on_what_published_outputs_mean(tmp_path, outputs, fields, expected):
+    encoder = open_preset(write_weights(tmp_path))
+    model = albert_tf.AlbertForSequenceClassification(encoder.config, outputs)
+    values = {each.path: keras.ops.convert_to_numpy(each) for each in model.weights}
+    folder, fields = f"{tmp_path}/published", {"architectures": [type(model).__name__], **fields}
+    shutil.copytree(encoder.folder, folder, ignore=shutil.ignore_patterns("*.h5", "albert_*"))
+    write_huggingface_weights(folder, values, encoder.config, fields)
+    source = open_preset(folder)
+    options = ExportOptions(init_checkpoint=folder, export_path=f"{tmp_path}/export")
+
+    def exported(_):
+        return task_settings(kind_of(_choose_head(options, source)), options, source).kind
+
+    def loaded(path):
+        return albert_tf.TextClassifier.from_preset(path).task.target.kind
+
+    for read in (exported, loaded):
+        if expected:
+            assert read(folder) == expected
+        else:
+            assert refusal(read, folder) == f"`name`={folder}: predicts 3 numbers; must be one"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "labels"), [("multi_label", [5, "b"]), ("regression", None)])
 def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
@@ -292,8 +335,11 @@ def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
     (tmp_path / "huggingface/config.json").write_text(json.dumps(published))
     back = {"input": f"{tmp_path}/huggingface", "output": f"{tmp_path}/back", "to_format": "jax"}
     convert(ConvertOptions(**back))
-    found = [albert_tf.TextClassifier.from_preset(back[name]) for name in ("input", "output")]
-    assert found[0].predict(texts) == found[1].predict(texts)
+    options = ExportOptions(init_checkpoint=back["input"], export_path=f"{tmp_path}/again")
+    export_saved_model(options)
+    paths = (back["input"], back["output"], f"{tmp_path}/again/classifier")
+    found = [albert_tf.TextClassifier.from_preset(path) for path in paths]
+    assert found[0].predict(texts) == found[1].predict(texts) == found[2].predict(texts)
     assert type(found[1].predict(texts)[0]) is type(model.predict(texts)[0])
     assert found[1].labels == found[0].labels == (["LABEL_0", "LABEL_1"] if labels else [])
     (tmp_path / "keras/target.json").write_text('{"kind": "classification"}')

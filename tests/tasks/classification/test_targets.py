@@ -12,7 +12,7 @@ from sklearn.utils import compute_class_weight
 from albert_tf.errors import InputError
 from albert_tf.finetuning.command import fine_tune
 from albert_tf.finetuning.context import read_sets
-from albert_tf.finetuning.run_report import write_report
+from albert_tf.finetuning.run_report import write_predict_results, write_report
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import labels_text
 from albert_tf.tasks.classification.datasets import ClassificationDataset
@@ -244,6 +244,38 @@ def test_windows_are_trained_on_and_texts_are_predicted(options, how, tmp_path, 
     assert inherit(later).long_texts == how
     recorded = json.loads((out / "target.json").read_text())
     assert recorded["long_texts"] == how
+
+
+SOME = ("a", "b", None, "", "c", {"a": 0.4, "b": 0.6})
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "answers", "expected", "count"),
+    [
+        ("classification", SOME, "abaaaa", "accuracy = 0.66666667", 3),
+        ("regression", ("1.5", None, "x", 2, ""), (1.5, 0, 0, 3, 0), "MSE = 0.5", 2),
+        ("multi_label", (["a"], [], "", None), ("a", "", "b", ""), "micro_f1 = 0.66666667", 3),
+        ("multi_label", ("", "", ""), "aaa", "", 0),
+    ],
+)
+def test_predicted_rows_are_scored(tmp_path, caplog, kind, labels, answers, expected, count):
+    write_files(tmp_path)
+    rows = [{"text": "cat"} | ({} if label is None else {"label": label}) for label in labels]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    kinds = {name: name == kind for name in ("regression", "multi_label")}
+    splits = {"do_train": False, "do_eval": False, "do_predict": True}
+    file = str(tmp_path / "a.jsonl")
+    options = options_of(tmp_path, tmp_path, predict_file=file, **kinds, **splits)
+    target = TARGETS[kind](find_dataset(options), ("a", "b"))
+    task = ClassificationTask(options, Tokenizer.load(options.vocab_file), target)
+    logits = [[2.0 * (label in each) - 1 for label in "ab"] for each in map(str, answers)]
+    outputs = {"logits": np.array([[n] for n in answers] if kind == "regression" else logits)}
+    with caplog.at_level("INFO"):
+        write_predict_results(str(tmp_path), task, [(*read_sets(task), outputs)])
+    assert (f"predict: {count} of {len(labels)} are scored" in caplog.text) == bool(count)
+    results = tmp_path / "predict_results.txt"
+    assert results.exists() == bool(count)
+    assert not count or f"predict_{expected}\n" in results.read_text()
 
 
 def test_pairs_have_no_windows(options):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.run_report import write_predict_results
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.losses import MultipleChoiceObjective
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
@@ -128,13 +129,18 @@ def test_scores_and_files(task, tmp_path):
     assert scores["eval_loss"] == pytest.approx((first + second + third) / 3, rel=1e-6)
     assert set(scores) == {"eval_accuracy", "eval_loss"}
 
-    task.write_predictions(str(tmp_path), set_of(task, "predict"), {"logits": LOGITS})
+    outputs = {"logits": LOGITS}
+    task.write_predictions(str(tmp_path), set_of(task, "predict"), outputs)
     assert (tmp_path / "predictions.tsv").read_text() == "id\tanswer\nx\tC\ny\tB\nz\tB\n"
     probabilities = np.loadtxt(tmp_path / "test_results.tsv")
     np.testing.assert_allclose(probabilities.sum(axis=-1), 1, atol=1e-6)
     assert probabilities[2, 2] == 0
-    results = (tmp_path / "predict_results.txt").read_text().splitlines()
-    assert results[0] == "predict_accuracy = 0.66666667"
+    results = tmp_path / "predict_results.txt"
+    for answers, accuracy in (((2, 1, 0), "0.66666667"), ((2, None, 0), "0.5"), ([None] * 3, "")):
+        predicted = set_of(task, "predict", answer=answers)
+        write_predict_results(str(tmp_path), task, [(predicted, outputs)])
+        assert results.exists() == bool(accuracy)
+        assert not accuracy or f"predict_accuracy = {accuracy}\n" in results.read_text()
 
 
 def test_groups_have_accuracies_of_their_own(task):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.context import read_sets
+from albert_tf.finetuning.run_report import write_predict_results
 from albert_tf.tasks.question_answering.metrics import (
     CHARACTERS,
     CMRC,
@@ -29,6 +30,7 @@ from albert_tf.tasks.question_answering.metrics import (
 from albert_tf.tasks.question_answering.options import METRIC_NAMES, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
+from tests.conftest import refusal
 from tests.support.finetuning import word_pieces
 
 WORDS = st.lists(
@@ -278,6 +280,10 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
             assert each["null_score_diff_threshold"] == results["best_cmrc_f1_thresh"]
         assert given["cmrc_f1"] == 100 / len(questions)
         task.options = options
+        # Predictions are scored as they are written: by the threshold of the last evaluation.
+        (tmp_path / "eval_results.txt").write_text("null_score_diff_threshold = -1000\n")
+        del given["null_score_diff_threshold"]
+        assert task.score_at(examples, outputs, [0, 1]) == given
     sections = task.report_sections(examples, outputs)
     assert sections[0].text.startswith("answer_metric=cmrc, because 100.0% of")
     # A folder with its settings is scored by the same metric when there are no answers.
@@ -288,6 +294,32 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     assert QuestionAnsweringTask(predicting, task.tokenizer).metric == "cmrc_f1"
     flagged = dataclasses.replace(predicting, answer_metric="characters")
     assert QuestionAnsweringTask(flagged, task.tokenizer).metric == "character_f1"
+
+
+def test_predictions_are_scored_where_answers_are_known(tmp_path):
+    answers = {
+        text: [{"text": text, "answer_start": start}] for text, start in (("c", 4), ("b", 2))
+    }
+    asked = {text: {"question": "a", "answers": each} for text, each in answers.items()}
+    write_squad(tmp_path / "dev.json", "a b c d", asked | {"x": {"question": "a"}})
+    options, tokenizer = options_of(tmp_path), word_pieces(tmp_path, "abcd")
+    message = refusal(QuestionAnsweringTask, options, tokenizer)
+    assert message.endswith(".qas[2]: lacks 'answers', which other questions have")
+    options = dataclasses.replace(options, do_eval=False, do_predict=True)
+
+    def results():
+        task = QuestionAnsweringTask(options, tokenizer)
+        (examples,) = read_sets(task)
+        logits = np.zeros([len(examples.examples), 32], np.float32)
+        logits[:, 5] = 9  # "c"
+        outputs = {"start_logits": logits, "end_logits": logits}
+        write_predict_results(str(tmp_path), task, [(examples, outputs)])
+        path = tmp_path / "predict_results.txt"
+        return path.read_text() if path.exists() else None
+
+    assert results() == "predict_exact_match = 50\npredict_f1 = 50\npredict_total = 2\n"
+    write_squad(tmp_path / "dev.json", "a b c d", {"x": {"question": "a"}})
+    assert results() is None
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from keras import ops
 from albert_tf import TokenClassifier
 from albert_tf.errors import InputError
 from albert_tf.finetuning.context import read_sets
+from albert_tf.finetuning.run_report import write_predict_results
 from albert_tf.finetuning.task import ExampleSet, data_key
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import TokenClassificationObjective
@@ -318,6 +319,10 @@ def test_scores_and_files_of_raw_texts(tmp_path):
     assert (tmp_path / "predictions.conll").read_text() == (
         "xy B-address B-address\nabc B-name B-address\nde B-address B-address\n. O O\n"
     )
+    unknown = predicted.examples[0]._replace(tags=None, entities=None)
+    some = dataclasses.replace(predicted, examples=[*predicted.examples, unknown])
+    assert task.answered(some) == [0]
+    write_predict_results(str(tmp_path), task, [(predicted, outputs)])
     assert "predict_f1 = 0.66666667" in (tmp_path / "predict_results.txt").read_text()
 
 
