@@ -99,7 +99,6 @@ BERT = AlbertConfig.preset("bert_base")
 def test_groups_follow_what_a_copy_changes(config, changes, groups):
     changed = dataclasses.replace(config, **changes)
     assert changed.num_hidden_groups == groups
-    assert AlbertConfig.from_dict(json.loads(changed.to_json())) == changed
     with pytest.raises(InputError, match="contradicts num_hidden_groups=5"):
         dataclasses.replace(config, parameter_sharing="none", num_hidden_groups=5)
 
