@@ -113,13 +113,9 @@ def test_a_published_bert_starts_a_smaller_model(changes, from_first):
     assert not [note for note in loaded.notes if "num_hidden" in note]
     layers = "" if from_first else "the mean of 3 layers in "
     assert f"the start of a smaller model: {layers}" in note
-    ids = np.array([[2, 5, 7, 3]])
-    assert np.isfinite(np.asarray(model({"input_ids": ids})["pooled_output"])).all()
 
 
-def test_other_weights_and_models_are_as_before():
-    bert = albert_tf.AlbertForPreTraining(BERT)
-    assert not albert_tf.load_weights(bert, FOLDER).missing
+def test_other_widths_and_weights_are_refused():
     narrow = dataclasses.replace(ALBERT, hidden_size=16, embedding_size=8)
     message = refusal(albert_tf.load_weights, albert_tf.AlbertForPreTraining(narrow), FOLDER)
     assert "has shape [150, 32]" in message
