@@ -232,10 +232,13 @@ class AlbertConfig:
         return cls.from_dict(values, source=path)
 
     def check_vocabulary(self, size: int, source: str) -> None:
-        """Raise InputError if a vocabulary of `size` ids, from the file `source`, do not fit."""
-        if size != self.vocab_size:
+        """Raise InputError if a vocabulary from the file `source` has more ids than the model.
+
+        Tables of embeddings are often longer, of a size that is a multiple of 64 for example.
+        """
+        if size > self.vocab_size:
             raise InputError(
-                f"{source}: has {size} ids, but vocab_size of the model's config is "
+                f"{source}: has {size} ids, but vocab_size of the model's config is only "
                 f"{self.vocab_size}"
             )
 

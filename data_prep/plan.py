@@ -121,7 +121,7 @@ def build_manifest(
         | {"pair_objective": options.objective, "do_lower_case": tokenizer.do_lower_case},
         "vocabulary": {
             "sha256": files.sha256_of(tokenizer.path),
-            "normalization": dataclasses.asdict(tokenizer.normalization),
+            "normalization": tokenizer.normalization.to_dict(),
             "special_ids": [tokenizer.cls_id, tokenizer.sep_id],
             "mask_id": tokenizer.mask_id,
             "replacement_ids": as_ranges(tokenizer.replacement_ids.tolist()),

@@ -20,7 +20,7 @@ from albert_tf.export import tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
 from albert_tf.export.graph_packing import PreprocessorExport
-from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
+from albert_tf.export.graph_tokenizers import check_tokenizer, graph_tokenizer
 from albert_tf.export.task_export import (
     TrainedModel,
     assets,
@@ -80,9 +80,11 @@ def export_saved_model(options: ExportOptions) -> None:
     longest = source.config.max_position_embeddings
     lite_lengths = tflite.read_lengths(head, options.tflite_lengths, longest)
     requested = "`preprocess`" if options.preprocess else ""
-    with_preprocess = options.preprocess is not False and _can_write(PREPROCESS, requested)
+    with_preprocess = options.preprocess is not False and _can_write(
+        PREPROCESS, requested, source.tokenizer
+    )
     requested = "" if options.head == "auto" else f"`head`={options.head}"
-    with_task = kind is not None and _can_write(kind.export_folder, requested)
+    with_task = kind is not None and _can_write(kind.export_folder, requested, source.tokenizer)
     model, matched = _load(source, head, settings)
     values = {weight.path: weight.numpy() for weight in model.weights}
     made = (head, source.config, values, source.tokenizer, source.adjacent, source.weights)
@@ -189,10 +191,10 @@ def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
     return length
 
 
-def _can_write(folder: str, requested: str) -> bool:
+def _can_write(folder: str, requested: str, tokenizer: Tokenizer) -> bool:
     """Return whether a folder that takes strings can be written; raise if it was `requested`."""
     try:
-        tensorflow_text()
+        check_tokenizer(tokenizer)
     except InputError as error:
         if requested:
             raise InputError(f"{requested}: {error}") from None

@@ -48,6 +48,17 @@ def tensorflow_text() -> types.ModuleType:
     )
 
 
+def check_tokenizer(tokenizer: Tokenizer) -> None:
+    """Raise InputError if no graph can contain the counterpart of a tokenizer."""
+    if tokenizer.added_tokens:
+        example = tokenizer.added_tokens[max(tokenizer.added_tokens)].content
+        raise InputError(
+            f"{tokenizer.path}: a graph cannot find tokens that were added in Hugging Face, such "
+            f"as {example!r}"
+        )
+    tensorflow_text()
+
+
 class Symbols(NamedTuple):
     """Ids of the special symbols around texts."""
 
@@ -284,6 +295,7 @@ def graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
     """Return the counterpart of a tokenizer in a graph, with the same vocabulary and ids.
 
     Raises:
-        InputError: If TensorFlow Text is missing.
+        InputError: If TensorFlow Text is missing, or tokens were added in Hugging Face.
     """
+    check_tokenizer(tokenizer)
     return _IN_GRAPH[type(tokenizer)](tokenizer)

@@ -31,10 +31,11 @@ from albert_tf.hub.huggingface import HubName
 logger = logging.getLogger(__name__)
 
 # Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
+_OF_VOCABULARIES = ("tokenizer_config.json", "added_tokens.json", "special_tokens_map.json")
 VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt", "tokenizer.json")
 _ADJACENT_FILES = (
     *("config.json", "albert_config.json", "bert_config.json"),
-    *("tokenizer_config.json", "labels.json"),
+    *("labels.json", *_OF_VOCABULARIES),
     *("sentence_bert_config.json", "1_Pooling/config.json"),  # of sentence-transformers
 )
 SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
@@ -160,7 +161,7 @@ def local_vocabulary(name: str | os.PathLike[str], *, argument: str) -> str:
 
     As `local_weights`, but only the vocabulary is fetched where files can be fetched one by one.
     """
-    return _local(os.fspath(name), argument, ("tokenizer_config.json", *VOCABULARY_FILES))[0]
+    return _local(os.fspath(name), argument, (*_OF_VOCABULARIES, *VOCABULARY_FILES))[0]
 
 
 def find_vocabulary(folder: str) -> str | None:

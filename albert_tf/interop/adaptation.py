@@ -135,6 +135,8 @@ def adapt(
 ) -> tuple[Weights, AlbertConfig]:
     """Return weights with rows for more pieces and positions, and their config.
 
+    New pieces first take rows that no piece of the vocabulary has.
+
     Raises:
         InputError: If the model has as many positions already.
     """
@@ -148,13 +150,14 @@ def adapt(
             )
         rows = [[row % positions] for row in range(positions, max_position_embeddings)]
         positions = max_position_embeddings
-        _extend(tensors, _POSITIONS, rows)
+        _extend(tensors, _POSITIONS, config.max_position_embeddings, rows)
     if tokenizer is not None and extended is not None and extended is not tokenizer:
         new = extended.pieces[tokenizer.vocab_size :]
         rows = [extension.encode_piece(tokenizer, piece) or [tokenizer.unk_id] for piece in new]
         for path in _PIECE_TABLES:
-            _extend(tensors, path, rows)
-        config = dataclasses.replace(config, vocab_size=extended.vocab_size)
+            _extend(tensors, path, tokenizer.vocab_size, rows)
+        size = max(config.vocab_size, extended.vocab_size)
+        config = dataclasses.replace(config, vocab_size=size)
     config = dataclasses.replace(config, max_position_embeddings=positions)
     logger.info(
         "note: vocab_size of the output is %d, max_position_embeddings %d; rows that exist stay",
@@ -164,8 +167,10 @@ def adapt(
     return dataclasses.replace(weights, tensors=tensors, config=config, optimizer={}), config
 
 
-def _extend(tensors: dict[str, Tensor], path: str, sources: Sequence[Sequence[int]]) -> None:
-    """Add rows to a table, if there is one, each the mean of some of its rows."""
+def _extend(
+    tensors: dict[str, Tensor], path: str, first: int, sources: Sequence[Sequence[int]]
+) -> None:
+    """Set rows of a table, if there is one, from `first` on, each the mean of some other rows."""
     if path not in tensors:
         return
     tensor = tensors[path]
@@ -173,7 +178,9 @@ def _extend(tensors: dict[str, Tensor], path: str, sources: Sequence[Sequence[in
     def read() -> np.ndarray:
         table = tensor.read()
         new = [table[rows].mean(axis=0, dtype=np.float64) for rows in map(list, sources)]
-        return np.concatenate([table, np.array(new, table.dtype)])
+        after = first + len(sources)
+        return np.concatenate([table[:first], np.array(new, table.dtype), table[after:]])
 
     count, *width = tensor.shape
-    tensors[path] = tensor._replace(shape=(count + len(sources), *width), read=read)
+    rows = max(count, first + len(sources))
+    tensors[path] = tensor._replace(shape=(rows, *width), read=read)

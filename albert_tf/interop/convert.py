@@ -240,9 +240,10 @@ def _find_tokenizers(
             return load_tokenizer(path, options.do_lower_case, [adjacent])
 
     own = extended = load(path)
-    if own.vocab_size > config.vocab_size and adjacent.vocabulary:
-        path = adjacent.vocabulary
-        own = load(path)
-        check_extension(own, extended)
+    if own.vocab_size != config.vocab_size and adjacent.vocabulary:
+        found = load(adjacent.vocabulary)
+        if found.vocab_size < extended.vocab_size:
+            path, own = adjacent.vocabulary, found
+            check_extension(own, extended)
     config.check_vocabulary(own.vocab_size, path)
     return own, with_new_pieces(extended, options, folder), adjacent

@@ -7,6 +7,7 @@ These tokenizers, like all tokenizers of that library, treat the names of specia
 as the symbols: their ids are those of `encode(text, special_symbols=True)`.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
+from albert_tf.tokenizers.tokenizer_json import UNREACHABLE
 from albert_tf.tokenizers.wordpiece import (
     CONTINUES,
     IDEOGRAPHS,
@@ -35,11 +37,6 @@ from albert_tf.tokenizers.words import WORD_START, character_ranges
 # AlbertTokenizer and BertTokenizer build their own normalization (other quotes, other accents) and
 # use only the vocabulary in tokenizer.json; this class uses the whole file.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
-
-# Lower than any sum of scores: such a piece has an id but is never chosen. Pieces such as "12,"
-# get it too, since the original splits them after they were chosen. The ids differ from the
-# original's where excluding them moves another boundary ("31,032" into "3" "1,0" "32").
-_UNREACHABLE = -1000.0
 
 # Case-ignorable characters, which do not affect whether a sigma is final.
 _IGNORABLE = r"[\p{M}\p{Cf}\p{Lm}\p{Sk}'.:\x{b7}\x{2018}\x{2019}\x{2024}\x{2027}]*"
@@ -66,16 +63,18 @@ def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) ->
         for symbol, id in tokenizer.special_symbols().items()
     ]
     backend.add_special_tokens(symbols)
+    backend.add_tokens([token.in_library() for token in tokenizer.added_tokens.values()])
     cls, sep = tokenizer.pieces[tokenizer.cls_id], tokenizer.pieces[tokenizer.sep_id]
     backend.post_processor = processors.TemplateProcessing(
         single=f"{cls}:0 $A:0 {sep}:0",
         pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
         special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
     )
+    in_backend: dict[str, Any] = {"added_tokens": None, "prepend_scheme": None}
     config = {
         "tokenizer_class": TOKENIZER_CLASS,
         "model_max_length": max_length,
-        **tokenizer.normalization.to_dict(),
+        **dataclasses.replace(tokenizer.normalization, **in_backend).to_dict(),
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         "pad_token": tokenizer.pieces[tokenizer.pad_id],
@@ -118,20 +117,29 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     for id, piece in enumerate(model.pieces):
         if piece.type == piece.USER_DEFINED:  # the score that SentencePiece gives them
             scores[id] = len(piece.piece.encode("utf-8")) * best - 0.1
-        elif piece.type in (piece.CONTROL, piece.UNUSED) or id in tokenizer.ids_of_split:
-            scores[id] = _UNREACHABLE
+        elif piece.type in (piece.CONTROL, piece.UNUSED):
+            scores[id] = UNREACHABLE
+        elif id in tokenizer.ids_of_split:
+            # The original splits pieces such as "12," after they were chosen. The ids differ from
+            # its own where excluding them moves another boundary ("31,032" into "3" "1,0" "32").
+            scores[id] += UNREACHABLE
     backend = tokenizers.Tokenizer(
         models.Unigram(
-            list(zip(tokenizer.pieces, scores, strict=True)),
+            [(piece.piece, score) for piece, score in zip(model.pieces, scores, strict=True)],
             unk_id=tokenizer.unk_id,
             byte_fallback=any(p.type == p.BYTE for p in model.pieces),
         )
     )
     backend.normalizer = normalizers.Sequence(steps)
-    # Only the beginning of the text gets a space: "[MASK]." must not become "[MASK]" and " .".
-    prepend = "first" if rules.add_dummy_prefix else "never"
+    # Only the beginning of the text gets a space: "[MASK]." must not become "[MASK]" and " .",
+    # except where Hugging Face, which added tokens, does that.
+    prepend = "always" if tokenizer.prepends_always else "first"
+    prepend = prepend if rules.add_dummy_prefix else "never"
     one_word = not any(WORD_START in piece[1:] for piece in tokenizer.pieces)
     backend.pre_tokenizer = pre_tokenizers.Metaspace(WORD_START, prepend, split=one_word)
+    if prepend == "always":  # nor is the space before an added token one more piece
+        words = pre_tokenizers.WhitespaceSplit()
+        backend.pre_tokenizer = pre_tokenizers.Sequence([words, backend.pre_tokenizer])
     backend.decoder = decoders.Metaspace(WORD_START, prepend)
     return backend
 
@@ -154,7 +162,7 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
     ]
     backend = tokenizers.Tokenizer(
         models.WordPiece(
-            {piece: id for id, piece in enumerate(tokenizer.pieces)},
+            {piece: id for id, piece in enumerate(tokenizer.pieces[: tokenizer.base_size])},
             unk_token=tokenizer.pieces[tokenizer.unk_id],
             max_input_chars_per_word=LONGEST_WORD,
             continuing_subword_prefix=CONTINUES,

@@ -142,6 +142,8 @@ def _write(
         _table("Model", config.to_dict()),
     ]
     if model.tokenizer and (normalization := model.tokenizer.normalization.to_dict()):
+        if added := model.tokenizer.added_tokens:
+            normalization["added_tokens"] = " ".join(token.content for token in added.values())
         parts.append(_table("Normalization of text", normalization))
     if model.step:
         parts.append(f"## Training\n\nTraining steps: {model.step:,}.")

@@ -1,6 +1,5 @@
 """A Keras layer that turns strings into the inputs of a model, for `tf.data` and Keras models."""
 
-import dataclasses
 import functools
 import os
 import sys
@@ -10,7 +9,7 @@ import keras
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, read_bytes, write_for
+from albert_tf.files import converted, copy_file, read_bytes, write_for
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
@@ -159,8 +158,9 @@ class Preprocessor(keras.layers.Layer):
 
     @property
     def _in_graph(self):
-        """The tokenizer inside a graph; None without TensorFlow Text."""
-        if self._graph_tokenizer is None and _has_tensorflow_text():
+        """The tokenizer inside a graph; None without TensorFlow Text or with added tokens."""
+        can_be_in_graph = not self.tokenizer.added_tokens and _has_tensorflow_text()
+        if self._graph_tokenizer is None and can_be_in_graph:
             import tensorflow as tf
 
             from albert_tf.export.graph_tokenizers import graph_tokenizer
@@ -189,7 +189,7 @@ class Preprocessor(keras.layers.Layer):
         return {
             **super().get_config(),
             "vocabulary": self._tokenizer.path,
-            "normalization": dataclasses.asdict(self._tokenizer.normalization),
+            "normalization": self._tokenizer.normalization.to_dict(),
             "max_length": self.max_length,
         }
 
@@ -197,7 +197,8 @@ class Preprocessor(keras.layers.Layer):
     def from_config(cls, config):
         # Earlier versions saved only whether text is lower-cased.
         recorded = config.pop("normalization", {"do_lower_case": config.pop("do_lower_case", None)})
-        return cls(_Saved(config.pop("vocabulary"), Normalization(**recorded)), **config)
+        normalization = converted(recorded, "`normalization`", Normalization)
+        return cls(_Saved(config.pop("vocabulary"), normalization), **config)
 
 
 class _Saved(NamedTuple):

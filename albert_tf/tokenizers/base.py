@@ -18,12 +18,12 @@ Called with texts, a tokenizer returns the inputs of a model:
 """
 
 import abc
+import dataclasses
 import itertools
 import os
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -31,16 +31,8 @@ from albert_tf.errors import InputError
 from albert_tf.files import check_unicode, exists, is_folder, read_bytes, write_for
 from albert_tf.hub.names import find_vocabulary, local_vocabulary
 from albert_tf.tokenizers import packing, tokenizer_json
+from albert_tf.tokenizers.added_tokens import AddedToken, Splitter, TextPart, by_id
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
-
-
-class TextPart(NamedTuple):
-    """A special symbol, or the text before, between or after special symbols."""
-
-    text: str
-    start: int
-    starts_word: bool
-    symbol: int | None
 
 
 class Tokenizer(abc.ABC):
@@ -52,11 +44,13 @@ class Tokenizer(abc.ABC):
     Attributes:
         path: path of the vocabulary.
         normalization: what is done to text first, with a value for everything that applies.
-        pieces: the vocabulary, by id.
+        pieces: the vocabulary, by id; after it, tokens that were added in Hugging Face.
+        base_size: the number of pieces before these.
+        added_tokens: what is found in texts before they are split, by id.
         pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special symbols.
         word_starts: bool `[vocab_size]`, True where a piece begins a word.
         replacement_ids: int32, ids of ordinary pieces, from which masking draws random
-            replacements (neither control symbols nor the unknown piece).
+            replacements (no control symbols, unknown piece or added tokens).
 
     Example:
         >>> tokenizer = albert_tf.Tokenizer.load("albert/albert-base-v2")
@@ -70,6 +64,7 @@ class Tokenizer(abc.ABC):
     """
 
     _by_suffix: "ClassVar[dict[str, type[Tokenizer]]]" = {}
+    _space: int | None = None  # the id of the piece of a space, of a SentencePiece model
 
     path: str
     normalization: Normalization
@@ -90,6 +85,8 @@ class Tokenizer(abc.ABC):
     def __init__(self, path: str, normalization: Normalization = UNRECORDED):
         self.path = path
         self.normalization = normalization
+        self.added_tokens: dict[int, AddedToken] = {}
+        self._splitters: dict[bool, Splitter] = {}
 
     def __getstate__(self) -> tuple[dict[str, Any], bytes]:
         # With its file, which is saved and exported with a model, and may be gone by then. Without
@@ -143,7 +140,25 @@ class Tokenizer(abc.ABC):
                 f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"
             )
         normalization = Normalization(do_lower_case).otherwise(normalization or recorded, recorded)
-        return Tokenizer._by_suffix[suffix](path, normalization)
+        tokenizer = Tokenizer._by_suffix[suffix](path, normalization)
+        tokenizer._add(normalization.added_tokens or ())
+        return tokenizer
+
+    def _add(self, tokens: Iterable[AddedToken]) -> None:
+        self.base_size = self.vocab_size
+        if not tokens:
+            return
+        listed = self.normalization.prepend_scheme is not None  # as in any tokenizer.json
+        added = by_id(tokens, self.pieces, self._user_defined(), listed, self.path)
+        self.pieces += [token.content for id, token in added.items() if id >= self.base_size]
+        self.word_starts = np.pad(
+            self.word_starts, (0, self.vocab_size - self.base_size), constant_values=True
+        )
+        self.added_tokens = added
+        scheme = self.normalization.prepend_scheme if added else None
+        self.normalization = dataclasses.replace(
+            self.normalization, added_tokens=tuple(added.values()) or None, prepend_scheme=scheme
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -163,7 +178,7 @@ class Tokenizer(abc.ABC):
         check_unicode(text, "`text`")
         tokens: list[str] = []
         for part in self._parts(text, special_symbols):
-            tokens += [part.text] if part.symbol is not None else self._tokenize(part)
+            tokens += self._tokenize(part) if part.symbol is None else [self.pieces[part.symbol]]
         return tokens
 
     def encode(self, text: str, special_symbols: bool = False) -> list[int]:
@@ -180,8 +195,8 @@ class Tokenizer(abc.ABC):
 
     def encode_batch(self, texts: Sequence[str], special_symbols: bool = False) -> list[np.ndarray]:
         """Return the ids of each text, as `encode` does, in int32 arrays."""
-        if special_symbols:
-            return [self.encode_with_offsets(text, special_symbols=True)[0] for text in texts]
+        if special_symbols or self.added_tokens:
+            return [self.encode_with_offsets(text, special_symbols)[0] for text in texts]
         try:
             return self._encode_texts(texts)
         except (TypeError, UnicodeEncodeError):  # of the subword models
@@ -272,7 +287,14 @@ class Tokenizer(abc.ABC):
             raise InputError(
                 f"`pairs`: must be as many as `texts`, {len(firsts)}, not {len(seconds)}"
             )
-        rows = self._packed(firsts, seconds, max_length, offsets, special_symbols)
+
+        def encode(texts: list[str]) -> list[tuple]:
+            if offsets:
+                return [self.encode_with_offsets(text, special_symbols) for text in texts]
+            return [(ids, ids) for ids in self.encode_batch(texts, special_symbols)]
+
+        more = [(None, None)] * len(firsts) if seconds is None else encode(seconds)
+        rows = packing.pack(encode(firsts), more, max_length, self.cls_id, self.sep_id, offsets)
         if padding is False:
             return rows
         length = max(map(len, rows["input_ids"]), default=0)
@@ -283,43 +305,20 @@ class Tokenizer(abc.ABC):
             for name, values in rows.items()
         }
 
-    def _packed(
-        self,
-        texts: list[str],
-        pairs: list[str] | None,
-        max_length: int | None,
-        offsets: bool,
-        special_symbols: bool,
-    ) -> dict[str, list[np.ndarray]]:
-        """Return what `__call__` returns without padding."""
-
-        def encode(texts: list[str]) -> list[tuple]:
-            if offsets:
-                return [self.encode_with_offsets(text, special_symbols) for text in texts]
-            return [(ids, ids) for ids in self.encode_batch(texts, special_symbols)]
-
-        seconds = [(None, None)] * len(texts) if pairs is None else encode(pairs)
-        names = ("input_ids", "input_mask", "segment_ids", *(("offsets",) if offsets else ()))
-        rows: dict[str, list[np.ndarray]] = {name: [] for name in names}
-        for (ids, spans), (more_ids, more_spans) in zip(encode(texts), seconds, strict=True):
-            if max_length is not None:
-                ids, more_ids = packing.truncate(ids, more_ids, max_length)
-                spans, more_spans = packing.truncate(spans, more_spans, max_length)
-            joined = packing.join(ids, more_ids, self.cls_id, self.sep_id)
-            rows["input_ids"].append(joined)
-            rows["input_mask"].append(np.ones_like(joined))
-            rows["segment_ids"].append(packing.segment_ids(ids, more_ids))
-            if offsets:
-                rows["offsets"].append(packing.join(spans, more_spans, (0, 0), (0, 0)))
-        return rows
-
-    @abc.abstractmethod
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
 
         For data preparation: uses a single thread, since every process has its own core, and
         remembers the ids of words as far as they do not depend on the words around them.
         """
+        if not self.added_tokens:
+            return self._encode_flat(texts)
+        encoded = self.encode_batch(texts)
+        lengths = np.array([len(ids) for ids in encoded], np.int64)
+        return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
+
+    @abc.abstractmethod
+    def _encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]: ...
 
     def _composed(self, texts: Sequence[str]) -> Sequence[str]:
         """Compose texts if the vocabulary does, so that no word begins with an accent."""
@@ -332,17 +331,29 @@ class Tokenizer(abc.ABC):
         return {self.pieces[id]: id for id in ids}
 
     def _parts(self, text: str, special_symbols: bool) -> Iterable[TextPart]:
-        if not special_symbols:
+        if not special_symbols and not self.added_tokens:
             return [TextPart(text, 0, True, None)]
-        symbols = self.special_symbols()
-        parts, position, after_space = [], 0, True
-        for match in re.finditer("|".join(map(re.escape, symbols)), text):
-            parts.append(TextPart(text[position : match.start()], position, after_space, None))
-            parts.append(TextPart(match[0], match.start(), True, symbols[match[0]]))
-            position = match.end()
-            after_space = text[position : position + 1].isspace()
-        parts.append(TextPart(text[position:], position, after_space, None))
-        return [part for part in parts if part.text.strip()]
+        check_unicode(text, "`text`")
+        if special_symbols not in self._splitters:
+            own = self.special_symbols().items() if special_symbols else ()
+            tokens = [AddedToken(name, id, special=True) for name, id in own]
+            tokens += self.added_tokens.values()
+            space = None if self.prepends_always else self._space
+            self._splitters[special_symbols] = Splitter(tokens, self._normalizer, space)
+        return self._splitters[special_symbols].split(text)
+
+    @property
+    def prepends_always(self) -> bool:
+        """Whether any text after an added token begins a word (SentencePiece)."""
+        return bool(self.added_tokens) and self.normalization.prepend_scheme != "first"
+
+    @abc.abstractmethod
+    def _normalizer(self) -> Any:
+        """Return the `tokenizers.Normalizer` with which Hugging Face finds added tokens."""
+
+    def _user_defined(self) -> Iterable[int]:
+        """Return the ids of the user-defined pieces of a SentencePiece model."""
+        return ()
 
     @abc.abstractmethod
     def _tokenize(self, part: TextPart) -> list[str]: ...
@@ -392,7 +403,13 @@ class Tokenizer(abc.ABC):
                 raise InputError(
                     f"`ids`: {id} is not in the vocabulary; must be from 0 to {self.vocab_size - 1}"
                 )
-        return self._decode(ids)
+        texts: list[str] = []
+        for added, run in itertools.groupby(ids, self.added_tokens.get):
+            if added is None:
+                texts.append(self._decode([*run]))
+            elif not added.special:
+                texts += [added.content for _ in run]
+        return " ".join(texts)
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str: ...

@@ -20,7 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.base import TextPart, Tokenizer
+from albert_tf.tokenizers.added_tokens import TextPart
+from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
 from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
 from albert_tf.tokenizers.words import WORD_START
@@ -75,6 +76,8 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer, pieces: Collection[str]) -
         preferred = _best_score(piece, scores, unknown=lowest - 10) + _PREFERENCE
         scores[piece] = min(max(preferred, lowest), highest)
     new = type(model)()
+    for piece in tokenizer.pieces[tokenizer.base_size :]:  # which were added in Hugging Face
+        new.pieces.add(piece=piece, type=model.SentencePiece.CONTROL)
     for piece in pieces:
         new.pieces.add(piece=piece, score=scores[piece], type=each.NORMAL)
     # What follows a message is merged with it.

@@ -22,6 +22,7 @@ import numpy as np
 
 from albert_tf.files import exists, read_json
 from albert_tf.other_configs import check_only
+from albert_tf.tokenizers.added_tokens import AddedToken, read_added_tokens
 from albert_tf.tokenizers.words import character_ranges
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -43,12 +44,17 @@ class Normalization:
             SentencePiece's own normalizer approximates, or "NFC" (WordPiece). WordPiece then also
             keeps what BERT's rules lose: it treats zero-width spaces and non-joiners as spaces and
             keeps joiners, as SentencePiece does, and cuts words that are too long for it.
+        added_tokens: tokens that are found in a text before all of this.
+        prepend_scheme: whether what follows one of them "always" begins a word (SentencePiece), as
+            None says, too, or only the "first" text does and what follows white space.
     """
 
     do_lower_case: bool | None = None
     keep_accents: bool | None = None
     tokenize_chinese_chars: bool | None = None
     unicode_form: Literal["NFC", "NFKC"] | None = None
+    added_tokens: tuple[AddedToken, ...] | None = None
+    prepend_scheme: str | None = None
 
     def otherwise(self, *others: "Normalization") -> "Normalization":
         """Fill in what is not recorded from others, in order of precedence."""
@@ -88,18 +94,20 @@ DEFAULT_NORMALIZATION = Normalization(do_lower_case=True, keep_accents=False)
 
 
 def read_normalization(folder: str) -> Normalization:
-    """Return what the `tokenizer_config.json` in a folder records.
+    """Return what the `tokenizer_config.json` in a folder records, and the tokens added there.
 
     Raises:
-        InputError: If the file is damaged, or the text is split by other rules than BERT's.
+        InputError: If a file is damaged, or the text is split by other rules than BERT's.
     """
     path = os.path.join(folder, CONFIG_FILE)
+    tokens, scheme = read_added_tokens(folder)
+    added = Normalization(added_tokens=tokens, prepend_scheme=scheme) if tokens else UNRECORDED
     if not exists(path):
-        return UNRECORDED
+        return added
     check_only(read_json(path, dict[str, Any]), _ONLY, path)
     strips = read_json(path, _BertTokenizerConfig).strip_accents
     of_bert = Normalization(keep_accents=None if strips is None else not strips)
-    return read_json(path, Normalization).otherwise(of_bert)
+    return read_json(path, Normalization).otherwise(of_bert, added)
 
 
 def preprocess(text: str, normalization: Normalization) -> str:

@@ -97,6 +97,38 @@ def segment_ids(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
     return np.repeat(np.array([0, 1], np.int32), [len(first) + 2, in_second])
 
 
+def pack(
+    firsts: Sequence[tuple],
+    seconds: Sequence[tuple],
+    max_length: int | None,
+    cls: int,
+    sep: int,
+    offsets: bool,
+) -> dict[str, list[np.ndarray]]:
+    """Return the rows of `Tokenizer.__call__` without padding.
+
+    Args:
+        firsts: ids and offsets of each text.
+        seconds: those of the second text of each pair; None twice for a single text.
+        max_length: of the sequences in tokens; None for no limit.
+        cls, sep: the ids around texts.
+        offsets: whether to return these, too.
+    """
+    names = ("input_ids", "input_mask", "segment_ids", *(("offsets",) if offsets else ()))
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for (ids, spans), (more_ids, more_spans) in zip(firsts, seconds, strict=True):
+        if max_length is not None:
+            ids, more_ids = truncate(ids, more_ids, max_length)
+            spans, more_spans = truncate(spans, more_spans, max_length)
+        joined = join(ids, more_ids, cls, sep)
+        rows["input_ids"].append(joined)
+        rows["input_mask"].append(np.ones_like(joined))
+        rows["segment_ids"].append(segment_ids(ids, more_ids))
+        if offsets:
+            rows["offsets"].append(join(spans, more_spans, (0, 0), (0, 0)))
+    return rows
+
+
 def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
     """Pad rows `[seq, ...]` at their ends to one array, int32 `[rows, length, ...]`."""
     inner = rows[0].shape[1:] if rows else ()

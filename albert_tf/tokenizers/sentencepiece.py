@@ -11,7 +11,8 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.base import TextPart, Tokenizer
+from albert_tf.tokenizers.added_tokens import TextPart
+from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import (
     DEFAULT_NORMALIZATION,
     UNRECORDED,
@@ -74,6 +75,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
                 "data_prep/train_vocabulary.py trains one that has them"
             )
         self.cls_id, self.sep_id, self.mask_id = specials
+        self._space = processor.piece_to_id(WORD_START)
         self.word_starts = np.array([starts_word(piece) for piece in self.pieces])
         ids = range(self.vocab_size)
         special = [processor.is_control(id) or processor.is_unknown(id) for id in ids]
@@ -99,6 +101,20 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def preprocess(self, text: str) -> str:
         return preprocess(text, self.normalization)
 
+    def _normalizer(self):
+        from tokenizers import normalizers
+
+        names = [] if self.normalization.keep_accents else ["NFKD", "StripAccents"]
+        names += ["Lowercase"] if self.do_lower_case else []
+        steps = [getattr(normalizers, name)() for name in names]
+        if charsmap := read_model(self.serialized_model).normalizer_spec.precompiled_charsmap:
+            steps.append(normalizers.Precompiled(charsmap))
+        return normalizers.Sequence(steps)
+
+    def _user_defined(self):
+        pieces = enumerate(read_model(self.serialized_model).pieces)
+        return [id for id, piece in pieces if piece.type == piece.USER_DEFINED]
+
     def _tokenize(self, part: TextPart) -> list[str]:
         processed = self.preprocess(part.text)
         processor = self._processor_of(part, processed)
@@ -108,7 +124,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
 
-    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         if self._table:
             return self._table.encode_flat(self._composed(texts))
         encoded = self._encode(texts, num_threads=1)

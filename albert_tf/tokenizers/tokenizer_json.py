@@ -5,24 +5,23 @@ The file contains the pieces and how text is normalized, from which a SentencePi
 """
 
 import base64
-import binascii
 import dataclasses
+import hashlib
 import os
-from collections.abc import Iterator
+import re
 from typing import Any
 
 from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_json, sha256_of, write_bytes
+from albert_tf.files import exists, make_folder, read_json, write_bytes
+from albert_tf.tokenizers.added_tokens import AddedToken, prepend_scheme, steps
 from albert_tf.tokenizers.normalization import Normalization
+from albert_tf.tokenizers.words import WORD_START
 
 FILE = "tokenizer.json"
 
-
-@dataclasses.dataclass(frozen=True)
-class _AddedToken:
-    content: str
-    special: bool = False
+# Lower than any sum of scores: such a piece has an id but is never chosen.
+UNREACHABLE = -1000.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,28 +30,32 @@ class _TokenizerFile:
 
     model: dict[str, Any]
     normalizer: dict[str, Any] | None = None
-    added_tokens: tuple[_AddedToken, ...] = ()
+    pre_tokenizer: dict[str, Any] | None = None
+    added_tokens: tuple[AddedToken, ...] = ()
 
 
 def convert_vocabulary(path: str) -> tuple[str, Normalization]:
     """Return a vocabulary file with the ids of a `tokenizer.json`, and how it normalizes text.
 
     Args:
-        path: of a `tokenizer.json` of AlbertTokenizerFast or BertTokenizerFast.
+        path: of a `tokenizer.json` of AlbertTokenizerFast, BertTokenizerFast or this package.
 
     Raises:
         InputError: If it is damaged, or of another kind of tokenizer.
     """
     read = read_json(path, _TokenizerFile)
     try:
-        write = _WRITERS[read.model.get("type", "")]
+        # Early versions do not name the type.
+        kind = "Unigram" if "unk_id" in read.model else "WordPiece"
+        write = _WRITERS[read.model.get("type", kind)]
         name, content, normalization = write(read)
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: not a tokenizer of ALBERT or BERT ({type(error).__name__}: {error}); name a "
             "spiece.model or vocab.txt"
         ) from None
-    folder = os.path.join(cache_folder(), "vocabularies", sha256_of(path)[:16])
+    digest = hashlib.sha256(content).hexdigest()
+    folder = os.path.join(cache_folder(), "vocabularies", digest[:16])
     file = os.path.join(folder, name)
     if not exists(file):
         make_folder(folder, "path")
@@ -63,56 +66,90 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
 def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
     from sentencepiece import sentencepiece_model_pb2  # loads protobuf
 
-    steps = list(_steps(read.normalizer))
-    kinds = {step["type"] for step in steps}
-    if unknown := kinds - {"Replace", "NFKD", "StripAccents", "Lowercase", "Precompiled"}:
-        raise ValueError(f"normalizer {min(unknown)}")
+    kinds, replacements = _kinds(
+        read, "Replace NFC NFKC NFKD StripAccents Lowercase Precompiled Strip"
+    )
     special = {token.content for token in read.added_tokens if token.special}
     model = sentencepiece_model_pb2.ModelProto()
+    by_bytes = model.trainer_spec.byte_fallback = bool(read.model.get("byte_fallback"))
+    highest = max((score for _, score in read.model["vocab"] if score < 0), default=0.0)
     for id, (text, score) in enumerate(read.model["vocab"]):
-        piece = model.pieces.add(piece=text)
-        piece.type = piece.USER_DEFINED if score == 0 else piece.NORMAL
-        if text in special:
-            piece.type = piece.CONTROL
+        piece = model.pieces.add(piece=text, type=model.SentencePiece.NORMAL)
+        # As SentencePiece scores them, and so this package; in other files, it is 0.
+        of_user_defined = len(text.encode()) * highest - 0.1
         if id == read.model["unk_id"]:
             piece.type = piece.UNKNOWN
-        # Transformers takes 100 off the scores of "12," and the like, which ALBERT splits.
-        is_number = len(text) > 1 and text[-1] == "," and text[-2].isdigit()
-        piece.score = score + (100 if is_number and score < -100 else 0)
-    charsmap = [step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"]
+        elif text in special or score == UNREACHABLE:
+            piece.type, score = piece.CONTROL, 0
+        elif by_bytes and re.fullmatch("<0x[0-9A-F]{2}>", text):
+            piece.type = piece.BYTE
+        elif score == 0 or abs(score - of_user_defined) < 1e-9:
+            piece.type, score = piece.USER_DEFINED, 0
+        elif len(text) > 1 and text[-1] == "," and text[-2].isdigit():
+            # ALBERT splits such pieces; older releases of transformers take 100 off their scores.
+            score -= UNREACHABLE if score < UNREACHABLE else -100 if score < -100 else 0
+        piece.score = score
     model.trainer_spec.unk_id = read.model["unk_id"]
-    model.normalizer_spec.name = "nmt_nfkc" if charsmap else "identity"
-    for each in charsmap:
-        model.normalizer_spec.precompiled_charsmap = base64.b64decode(each, validate=True)
+    rules = model.normalizer_spec
+    rules.name = "identity"
+    for step in steps(read.normalizer):
+        if step["type"] == "Precompiled":
+            rules.name = "nmt_nfkc"
+            rules.precompiled_charsmap = base64.b64decode(
+                step["precompiled_charsmap"], validate=True
+            )
+    rules.add_dummy_prefix = prepend_scheme(read.pre_tokenizer) != "never"
+    if '"' not in replacements:  # as of ``, so that it is not of transformers
+        rules.remove_extra_whitespaces = "Strip" in kinds or " " not in replacements
     normalization = Normalization(
-        do_lower_case="Lowercase" in kinds, keep_accents="StripAccents" not in kinds
+        do_lower_case="Lowercase" in kinds,
+        keep_accents=not kinds & {"NFKD", "StripAccents"},
+        unicode_form=_form(kinds),
     )
     return "spiece.model", model.SerializeToString(), normalization
 
 
 def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
-    (rules,) = _steps(read.normalizer)
-    if rules["type"] != "BertNormalizer":
-        raise ValueError(f"normalizer {rules['type']}")
     ids: dict[str, int] = read.model["vocab"]
     pieces = sorted(ids, key=ids.__getitem__)
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise ValueError("ids are not 0, 1, 2, ...")
-    strips = rules["strip_accents"]
-    normalization = Normalization(
-        do_lower_case=rules["lowercase"],
-        keep_accents=not (rules["lowercase"] if strips is None else strips),
-        tokenize_chinese_chars=rules["handle_chinese_chars"],
-    )
+    words = [step for step in steps(read.pre_tokenizer) if step.get("type") == "Split"]
+    if words:  # of this package
+        kinds, _ = _kinds(read, "Replace NFC NFKC NFD Lowercase")
+        normalization = Normalization(
+            do_lower_case="Lowercase" in kinds,
+            keep_accents="NFD" not in kinds,
+            tokenize_chinese_chars=r"\x{4e00}-" in words[0]["pattern"]["Regex"],
+            unicode_form=_form(kinds),
+        )
+    else:
+        (rules,) = steps(read.normalizer)
+        if rules["type"] != "BertNormalizer" or not rules.get("clean_text", True):
+            raise ValueError(f"normalizer {rules['type']}")
+        strips, lower = rules.get("strip_accents"), rules["lowercase"]
+        normalization = Normalization(
+            do_lower_case=lower,
+            keep_accents=not (lower if strips is None else strips),
+            tokenize_chinese_chars=rules["handle_chinese_chars"],
+        )
     return "vocab.txt", "".join(f"{piece}\n" for piece in pieces).encode(), normalization
 
 
 _WRITERS = {"Unigram": _unigram, "WordPiece": _wordpiece}
 
 
-def _steps(normalizer: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    if normalizer and normalizer["type"] == "Sequence":
-        for each in normalizer["normalizers"]:
-            yield from _steps(each)
-    elif normalizer:
-        yield normalizer
+def _kinds(read: _TokenizerFile, known: str) -> tuple[set[str], set[str]]:
+    """Return the kinds of the normalizers, and what those that replace text write instead."""
+    normalizers = list(steps(read.normalizer))
+    kinds = {step["type"] for step in normalizers}
+    if unknown := kinds.difference(known.split()):
+        raise ValueError(f"normalizer {min(unknown)}")
+    written = {step["content"] for step in normalizers if step["type"] == "Replace"}
+    if unknown := written - {'"', " ", WORD_START, "", "ς"}:
+        raise ValueError(f"replacement by {min(unknown)!r}")
+    return kinds, written
+
+
+def _form(kinds: set[str]) -> Any:
+    return next((form for form in ("NFC", "NFKC") if form in kinds), None)

@@ -23,7 +23,8 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.base import TextPart, Tokenizer
+from albert_tf.tokenizers.added_tokens import TextPart
+from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import (
     UNRECORDED,
     Normalization,
@@ -98,13 +99,24 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         """Return the words of a text, separated by spaces."""
         return " ".join(words(text, self.normalization))
 
+    def _normalizer(self):
+        from tokenizers import normalizers
+
+        form = self.normalization.unicode_form
+        rules = normalizers.BertNormalizer(
+            handle_chinese_chars=bool(self.normalization.tokenize_chinese_chars),
+            strip_accents=not self.normalization.keep_accents,
+            lowercase=self.do_lower_case,
+        )
+        return normalizers.Sequence([*([getattr(normalizers, form)()] if form else []), rules])
+
     def _tokenize(self, part: TextPart) -> list[str]:
         return self.convert_ids_to_tokens(self._encode(part.text))
 
     def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.fromiter(self._encode(text), np.int32) for text in texts]
 
-    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return self._table.encode_flat(self._composed(texts))
 
     @functools.cached_property

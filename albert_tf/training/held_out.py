@@ -135,6 +135,8 @@ class HeldOut:
 
 def _text(tokenizer: Tokenizer, ids: list[int]) -> str:
     """Return the text of predicted ids; the names of symbols if there are no others."""
+    # An untrained model may predict one of the rows that it has beyond the vocabulary.
+    ids = [id if id < tokenizer.vocab_size else tokenizer.unk_id for id in ids]
     return tokenizer.decode(ids) or " ".join(tokenizer.convert_ids_to_tokens(ids))
 
 

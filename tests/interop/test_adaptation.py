@@ -8,7 +8,7 @@ import pytest
 import tokenizers
 
 from albert_tf.errors import InputError
-from albert_tf.interop.loading import load_weights, open_weights
+from albert_tf.interop.loading import load_weights, open_preset, open_weights
 from albert_tf.tokenizers import Tokenizer, extension
 from tests.interop.test_convert import run, values_at
 from tests.support import references
@@ -27,13 +27,13 @@ LISTED = {
 PLAIN = (references.OWN_TEXT / "records_text.txt").read_text("utf-8").split("\n")[:200]
 
 
-def write_model(folder, vocabulary: str):
+def write_model(folder, vocabulary: str, padding: int = 0):
     folder.mkdir(parents=True)
     if vocabulary == "vocab.txt":
         (folder / vocabulary).write_text(letters(CONFIGS["shared"].vocab_size))
     else:
         shutil.copy(references.OWN_VOCABULARY, folder / vocabulary)
-    size = Tokenizer.load(str(folder / vocabulary)).vocab_size
+    size = Tokenizer.load(str(folder / vocabulary)).vocab_size + padding
     model = random_model("pretraining", dataclasses.replace(CONFIGS["shared"], vocab_size=size))
     return keras_file(folder, model)
 
@@ -85,6 +85,29 @@ def test_a_model_gives_text_without_new_pieces_the_same_outputs(adapted):
     size = before.config.vocab_size
     for name in ("sequence_output", "masked_lm_logits"):
         np.testing.assert_allclose(one[name], np.array(other[name])[..., :size], atol=1e-6)
+
+
+def test_new_pieces_take_the_rows_beyond_the_vocabulary(tmp_path):
+    source = write_model(tmp_path / "before", "vocab.txt", padding=3)
+    target = run(source, tmp_path / "plain")
+    before, after = values_at(source), values_at(target)
+    assert [after[name].tobytes() for name in before] == [v.tobytes() for v in before.values()]
+    tokenizer = Tokenizer.load(str(target))
+    assert open_preset(str(target)).config.vocab_size == tokenizer.vocab_size + 3
+    pieces = LISTED["vocab.txt"]
+    for count, size in ((2, 3), (4, 4)):
+        flags = {"add_pieces": written_list(tmp_path, pieces[:count])}
+        after = values_at(run(target, tmp_path / f"more{count}", **flags))
+        ids = extension.encode_piece(tokenizer, pieces[1])
+        for name in (WORDS, BIAS):
+            assert len(after[name]) == tokenizer.vocab_size + size
+            mean = before[name][ids].mean(axis=0)
+            np.testing.assert_allclose(after[name][tokenizer.vocab_size + 1], mean, atol=1e-6)
+            kept = after[name][tokenizer.vocab_size + count :]
+            np.testing.assert_array_equal(kept, before[name][tokenizer.vocab_size + count :])
+    (target / "vocab.txt").write_text(letters(tokenizer.vocab_size + 4))
+    with pytest.raises(InputError, match=r"vocab.txt: has \d+ ids, .* is only \d+"):
+        open_preset(str(target))
 
 
 def test_every_tokenizer_uses_new_pieces_and_no_other_text_changes(adapted):

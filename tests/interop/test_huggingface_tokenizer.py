@@ -47,6 +47,19 @@ def written(request, shared, tmp_path_factory) -> tuple[Tokenizer, pathlib.Path]
 
 
 @pytest.fixture(scope="module")
+def saved_again(written) -> Tokenizer:
+    """Return what is read of our folder after `transformers` has loaded and saved it."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer, folder = written
+    again = folder.with_name(f"{folder.name}-again")
+    transformers.AutoTokenizer.from_pretrained(str(folder)).save_pretrained(again)
+    assert {path.name for path in again.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}
+    assert Tokenizer.load(str(again)).normalization == tokenizer.normalization
+    (again / "tokenizer_config.json").unlink()  # as the tokenizers library saves it
+    return Tokenizer.load(str(again))
+
+
+@pytest.fixture(scope="module")
 def pair(written) -> tuple[Tokenizer, tokenizers.Tokenizer]:
     tokenizer, folder = written
     return tokenizer, tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -101,10 +114,23 @@ def test_ids_are_ours_on_real_text(shared, pair):
 @pytest.mark.integration
 @random_inputs(300)
 @given(words=st.lists(st.sampled_from(ODD), max_size=10))
-def test_ids_are_ours_on_odd_text(pair, words):
+def test_ids_are_ours_on_odd_text(pair, saved_again, words):
     tokenizer, backend = pair
     text = "".join(words)
     assert same(tokenizer, ids_of(backend, text), text)
+    assert saved_again.encode(text) == tokenizer.encode(text)
+
+
+@pytest.mark.integration
+def test_what_transformers_saves_again_is_read(shared, written, saved_again):
+    tokenizer, _ = written
+    assert saved_again.pieces == tokenizer.pieces
+    assert saved_again.special_symbols() == tokenizer.special_symbols()
+    assert saved_again.normalization == tokenizer.normalization
+    lines = texts(tokenizer, shared)
+    lines += [p.read_text("utf-8")[:300] for p in sorted(shared("data/udhr").glob("*.txt"))[::5]]
+    flat, expected = saved_again.encode_flat(lines), tokenizer.encode_flat(lines)
+    assert [each.tolist() for each in flat] == [each.tolist() for each in expected]
 
 
 @pytest.mark.integration

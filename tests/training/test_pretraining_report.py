@@ -73,6 +73,11 @@ def test_masks_are_filled_by_the_earliest_and_the_latest_evaluation(tmp_path, to
     assert masks[1] == ("the cat sat on", "the", "<b>", ("the", "[SEP]"))
     assert masks[2][:2] == ("dog", "cat"), "a word that the model saw is no mask"
     assert len(masks) == 3
+    beyond = predictions("cat sat [SEP]", "dog dog dog")
+    beyond["masked_lm_ids"][0, 0] = len(WORDS) + 1  # a row that no word has
+    held.record(40, beyond)
+    latest = next(held.masks(tokenizer, held.recorded()[-1:]))
+    assert latest.predicted == ("[UNK] sat",)
     # Steps that are repeated after a restart replace those from before it.
     held.record(20, predictions("on on on", "dog dog dog"))
     assert [each.step for each in held.recorded()] == [10, 20]
