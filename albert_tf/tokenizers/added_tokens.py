@@ -123,14 +123,14 @@ def by_id(
     tokens: Iterable[AddedToken],
     pieces: Sequence[str],
     user_defined: Iterable[int],
-    listed: bool,
+    scheme: str | None,
     path: str,
 ) -> dict[int, AddedToken]:
     """Return the tokens that were added to the vocabulary at `path`, with its `pieces`, by id.
 
     From a SentencePiece model, transformers also adds the pieces that are `user_defined`, which
     changes what is around them. Here they are as in the original, unless the vocabulary has new
-    tokens: then they are added if `tokens` contain them, or are not `listed`.
+    tokens: then they are added, unless a `tokenizer.json`, whose `scheme` this is, lacks them.
 
     Raises:
         InputError: If an id is of another piece, or not the next one.
@@ -148,7 +148,7 @@ def by_id(
     for id in user_defined:
         if len(ids) == len(pieces):
             found.pop(id, None)
-        elif not listed:
+        elif scheme is None:
             found.setdefault(id, AddedToken(pieces[id], id))
     return found
 
@@ -178,7 +178,6 @@ class Splitter:
         import tokenizers
 
         self._space = space
-
         # To this model, a text between two of the tokens is a token with id 0.
         self._backend = tokenizers.Tokenizer(tokenizers.models.WordLevel({"": 0}, unk_token=""))
         if any(token.normalized for token in tokens):
@@ -196,7 +195,8 @@ class Splitter:
                 parts.append(TextPart(text[start:end], start, starts_word, None))
                 continue
             # The library removes the space before a token only if it finds that in raw text.
-            if self._space is not None and token.normalized and text[:start][-1:].isspace():
+            after_space = parts and parts[-1].symbol is None and parts[-1].text[-1:].isspace()
+            if after_space and token.normalized and self._space is not None:
                 parts.append(TextPart("", start, True, self._space))
             found = text[start:end].strip() or text[start:end]
             parts.append(TextPart(found, text.index(found, start), True, token.id))

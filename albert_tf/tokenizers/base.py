@@ -145,19 +145,17 @@ class Tokenizer(abc.ABC):
         return tokenizer
 
     def _add(self, tokens: Iterable[AddedToken]) -> None:
-        self.base_size = self.vocab_size
+        first = self.base_size = self.vocab_size
         if not tokens:
             return
-        listed = self.normalization.prepend_scheme is not None  # as in any tokenizer.json
-        added = by_id(tokens, self.pieces, self._user_defined(), listed, self.path)
-        self.pieces += [token.content for id, token in added.items() if id >= self.base_size]
-        self.word_starts = np.pad(
-            self.word_starts, (0, self.vocab_size - self.base_size), constant_values=True
-        )
-        self.added_tokens = added
-        scheme = self.normalization.prepend_scheme if added else None
+        scheme = self.normalization.prepend_scheme
+        self.added_tokens = by_id(tokens, self.pieces, self._user_defined(), scheme, self.path)
+        new = [token.content for id, token in self.added_tokens.items() if id >= first]
+        self.pieces += new
+        self.word_starts = np.append(self.word_starts, np.ones(len(new), bool))
+        kept = tuple(self.added_tokens.values()) or None
         self.normalization = dataclasses.replace(
-            self.normalization, added_tokens=tuple(added.values()) or None, prepend_scheme=scheme
+            self.normalization, added_tokens=kept, prepend_scheme=scheme if kept else None
         )
 
     @property
