@@ -44,8 +44,7 @@ class Tokenizer(abc.ABC):
     Attributes:
         path: path of the vocabulary.
         normalization: what is done to text first, with a value for everything that applies.
-        pieces: the vocabulary, by id; after it, tokens that were added in Hugging Face.
-        base_size: the number of pieces before these.
+        pieces: the vocabulary, by id; from `base_size` on, tokens that Hugging Face added to it.
         added_tokens: what is found in texts before they are split, by id.
         pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special symbols.
         word_starts: bool `[vocab_size]`, True where a piece begins a word.
@@ -273,18 +272,8 @@ class Tokenizer(abc.ABC):
             InputError: If a text is not a string, numbers of texts and pairs differ, `max_length`
                 is too small, or `padding` is unknown.
         """
-        if max_length is not None and max_length < packing.MIN_LENGTH:
-            raise InputError(f"`max_length`={max_length}: must be at least {packing.MIN_LENGTH}")
-        if padding not in ("longest", "max_length", False):
-            raise InputError(f"`padding`={padding}: must be 'longest', 'max_length' or False")
-        if padding == "max_length" and max_length is None:
-            raise InputError("`padding`='max_length': needs `max_length`")
-        firsts = packing.checked_texts(texts, "texts")
-        seconds = None if pairs is None else packing.checked_texts(pairs, "pairs")
-        if seconds is not None and len(seconds) != len(firsts):
-            raise InputError(
-                f"`pairs`: must be as many as `texts`, {len(firsts)}, not {len(seconds)}"
-            )
+        packing.check_padding(padding, max_length)
+        firsts, seconds = packing.checked_pairs(texts, pairs)
 
         def encode(texts: list[str]) -> list[tuple]:
             if offsets:
@@ -401,13 +390,11 @@ class Tokenizer(abc.ABC):
                 raise InputError(
                     f"`ids`: {id} is not in the vocabulary; must be from 0 to {self.vocab_size - 1}"
                 )
-        texts: list[str] = []
-        for added, run in itertools.groupby(ids, self.added_tokens.get):
-            if added is None:
-                texts.append(self._decode([*run]))
-            elif not added.special:
-                texts += [added.content for _ in run]
-        return " ".join(texts)
+        return " ".join(
+            " ".join(added.content for _ in run) if added else self._decode([*run])
+            for added, run in itertools.groupby(ids, self.added_tokens.get)
+            if not added or not added.special
+        )
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str: ...

@@ -138,6 +138,25 @@ def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
     return padded
 
 
+def check_padding(padding: Any, max_length: int | None) -> None:
+    """Raise InputError if these arguments of `Tokenizer.__call__` are invalid."""
+    if max_length is not None and max_length < MIN_LENGTH:
+        raise InputError(f"`max_length`={max_length}: must be at least {MIN_LENGTH}")
+    if padding not in ("longest", "max_length", False):
+        raise InputError(f"`padding`={padding}: must be 'longest', 'max_length' or False")
+    if padding == "max_length" and max_length is None:
+        raise InputError("`padding`='max_length': needs `max_length`")
+
+
+def checked_pairs(texts: Any, pairs: Any) -> tuple[list[str], list[str] | None]:
+    """Return these arguments of `Tokenizer.__call__` as lists; raise InputError if invalid."""
+    firsts = checked_texts(texts, "texts")
+    seconds = None if pairs is None else checked_texts(pairs, "pairs")
+    if seconds is not None and len(seconds) != len(firsts):
+        raise InputError(f"`pairs`: must be as many as `texts`, {len(firsts)}, not {len(seconds)}")
+    return firsts, seconds
+
+
 def checked_texts(texts: Any, argument: str) -> list[str]:
     """Return texts as a list.
 
