@@ -93,7 +93,8 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
     @functools.cached_property
     def _ids_of_word(self) -> _IdsOfWord:
-        return _IdsOfWord({piece: id for id, piece in enumerate(self.pieces)})
+        own = self.pieces[: self.base_size]
+        return _IdsOfWord({piece: id for id, piece in enumerate(own)})
 
     def preprocess(self, text: str) -> str:
         """Return the words of a text, separated by spaces."""
