@@ -111,6 +111,12 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             steps.append(normalizers.Precompiled(charsmap))
         return normalizers.Sequence(steps)
 
+    def _add(self, tokens):
+        super()._add(tokens)
+        if self.vocab_size > self.base_size and self.prepends_always:
+            # In transformers, a piece such as "12," stays whole, or is too unlikely to be chosen.
+            self._split_at_comma, self.ids_of_split = {}, {}
+
     def _user_defined(self):
         pieces = enumerate(read_model(self.serialized_model).pieces)
         return [id for id, piece in pieces if piece.type == piece.USER_DEFINED]

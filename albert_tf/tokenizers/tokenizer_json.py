@@ -70,6 +70,7 @@ def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
         read, "Replace NFC NFKC NFKD StripAccents Lowercase Precompiled Strip"
     )
     special = {token.content for token in read.added_tokens if token.special}
+    has_new = any((token.id or 0) >= len(read.model["vocab"]) for token in read.added_tokens)
     model = sentencepiece_model_pb2.ModelProto()
     by_bytes = model.trainer_spec.byte_fallback = bool(read.model.get("byte_fallback"))
     highest = max((score for _, score in read.model["vocab"] if score < 0), default=0.0)
@@ -87,7 +88,9 @@ def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
             piece.type, score = piece.USER_DEFINED, 0
         elif len(text) > 1 and text[-1] == "," and text[-2].isdigit():
             # ALBERT splits such pieces; older releases of transformers take 100 off their scores.
-            score -= UNREACHABLE if score < UNREACHABLE else -100 if score < -100 else 0
+            # With new tokens, they are chosen as there.
+            taken_off = 0 if has_new or score >= -100 else -100
+            score -= UNREACHABLE if score < UNREACHABLE else taken_off
         piece.score = score
     model.trainer_spec.unk_id = read.model["unk_id"]
     rules = model.normalizer_spec

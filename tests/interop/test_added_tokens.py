@@ -28,7 +28,7 @@ ADDED = {
 }
 WORDS = [
     "the", "cat", "gnu", "Gnu", "caté", "CATE\u0301", "zu", "ZU", "[ENT]", "[ent]", "<e1>", "<E1>",
-    " ", " ", "\t", "\u00a0", "É", "中", "s", "z", "(", ".", "-", ",", "[unused1]",
+    " ", " ", "\t", "\u00a0", "É", "中", "s", "z", "(", ".", "-", ",", "12,",
 ]  # fmt: skip
 LAYOUTS = ("tokenizer.json", "added_tokens_decoder", "added_tokens.json")
 
