@@ -24,6 +24,7 @@ from albert_tf.children import child
 from albert_tf.errors import InputError
 from albert_tf.files import lock_folder, make_folder, write_text
 from albert_tf.finetuning.metrics import METRICS
+from albert_tf.input.examples import WINDOW
 from albert_tf.options import check_limits, command, option
 from albert_tf.tasks.classification.benchmarks import GLUE
 from benchmarks.comparison import OURS
@@ -56,11 +57,12 @@ class Options:
     tasks: tuple[str, ...] = option(tuple(TASKS), f"Among {', '.join(TASKS)}.")
     seeds: int = option(3, "Runs of each.", minimum=1)
     engine: str = option("tensorflow", "Of our runs.", choices=("tensorflow", "jax"))
+    random_batches: bool = option(False, "Hugging Face's are not of examples of similar length.")
     report: bool = option(False, "Only report what is finished.")
 
     @property
     def libraries(self) -> tuple[str, str]:
-        return f"{OURS}, {self.engine}", HUGGING_FACE
+        return f"{OURS}, {self.engine}", HUGGING_FACE + ", random batches" * self.random_batches
 
 
 def main(options: Options) -> None:
@@ -79,7 +81,6 @@ def main(options: Options) -> None:
 
 
 def finished(options: Options) -> dict[tuple[str, int, str, str], dict[str, Any]]:
-    """Return what was measured of the runs that are finished, in order."""
     path = pathlib.Path(options.output, "runs.jsonl")
     lines = path.read_text().splitlines() if path.exists() else []
     keys = ("variant", "seed", "task", "library")
@@ -98,7 +99,8 @@ def make(variant: str, seed: int, task: str, library: str, options: Options) -> 
     flags = {**names, **COMMON, **TASKS[task], **VARIANTS[variant], "random_seed": seed}
     flags |= {"init_checkpoint": options.model, "engine": options.engine}
     words = ["run_classifier.py", "--do_train", "--do_eval", *words_of(flags)]
-    if library == HUGGING_FACE:
+    if library.startswith(HUGGING_FACE):
+        flags["window"] = 1 if options.random_batches else WINDOW
         words = ["-m", "benchmarks.implementations.hugging_face_glue", json.dumps(flags)]
     start = time.monotonic()
     with open(log, "wb") as file, child([sys.executable, *words], stdout=file, stderr=file) as run:
@@ -133,8 +135,7 @@ def report(options: Options) -> None:
             pairs = [pair for pair in keys if all(key in runs for key in pair)]
             if not pairs:
                 continue
-            sides = list(zip(*pairs, strict=True))
-            values = {name: [[runs[key][name] for key in side] for side in sides] for name in bars}
+            values = {n: [[runs[k][n] for k in s] for s in zip(*pairs, strict=True)] for n in bars}
             for name, both in values.items():
                 for library, each in zip(options.libraries, both, strict=True):
                     bars[name].append(Bar(task, library, Spread.of(each)))
@@ -147,8 +148,7 @@ def report(options: Options) -> None:
             memory = " and ".join(f"{max(each):.2f}" for each in values["peak_memory"])
             rows.append([variant, task, str(len(pairs)), *cells, f"{faster:.2f}", memory])
         if differences:
-            mean = f"{np.mean(differences):+.1f}"
-            rows.append([variant, f"mean of {len(differences)}", "", "", "", mean, "", ""])
+            rows.append([variant, "mean", "", "", "", f"{np.mean(differences):+.1f}", "", ""])
             panels += [Panel(variant, QUANTITIES[n], each) for n, each in bars.items()]
     if not rows:
         raise InputError(f"`output`={options.output}: contains no two runs to compare")

@@ -47,7 +47,7 @@ def main(flags: dict[str, Any]) -> None:
 
     rows, lengths, truth = read("train")
     size, epochs = flags["train_batch_size"], flags["num_train_epochs"]
-    order = TrainingOrder(lengths, size, flags["random_seed"])
+    order = TrainingOrder(lengths, size, flags["random_seed"], flags["window"])
     steps = int(len(rows) / size * epochs)
     warmup = int(steps * flags["warmup_proportion"])
     optimizer = adamw(model, flags["learning_rate"], flags["bias_correction"])
