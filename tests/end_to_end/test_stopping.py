@@ -82,6 +82,7 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplog):
     folder = shutil.copytree(pretrained, tmp_path / "out")
     order = folder / ORDER_FILE
@@ -110,6 +111,7 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
     }
 
 
+@pytest.mark.slow
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):
     folder = tmp_path / "out"
     options = options_of(

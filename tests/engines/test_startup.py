@@ -123,6 +123,7 @@ def _programs(folder: pathlib.Path) -> list[pathlib.Path]:
     return sorted(folder.glob("compiled/*/*-cache"))
 
 
+@pytest.mark.slow
 @needs_jax
 @pytest.mark.integration
 def test_later_processes_compile_nothing(tmp_path):

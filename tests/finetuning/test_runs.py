@@ -214,6 +214,7 @@ def test_without_a_best_checkpoint_nothing_is_evaluated(trained, files, tmp_path
     assert not (folder / "eval_results.txt").exists()
 
 
+@pytest.mark.slow
 def test_an_ensemble_predicts_the_mean_of_its_models(trained, files, tmp_path, capsys):
     for name in ("new", "old", "other"):
         shutil.copytree(trained, tmp_path / name)

@@ -188,7 +188,7 @@ print(json.dumps([*found, "tensorflow" in sys.modules]))
 """
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_a_process_on_jax_loads_no_tensorflow_to_read_weights(trained, converted, tmp_path):
     paths = [f"{trained}", f"{trained}/model.ckpt-5", f"{tmp_path}/nothing", f"{converted}"]
     done = subprocess.run(

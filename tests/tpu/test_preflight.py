@@ -84,7 +84,7 @@ def parameters(config):
     return config.parameter_count() + h * e + 3 * e + config.vocab_size + 2 * h + 2
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_the_program_does_not_hold_the_weights(options, tmp_path):
     config = dataclasses.replace(ONE_LAYER, vocab_size=1_000_000)
     path = tmp_path / "albert_config.json"
@@ -93,7 +93,7 @@ def test_the_program_does_not_hold_the_weights(options, tmp_path):
     assert len(program) < parameters(config)  # in bytes, where each takes four
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 @needs_compiler
 def test_dropout_is_drawn_by_the_device_itself(compiler, options):
     micro = SHARE // 2  # the program that is compiled below

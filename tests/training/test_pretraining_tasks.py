@@ -59,7 +59,7 @@ class Confident(PretrainingObjective):
         return {**super().sums(outputs, batch), "masked_lm_penalty": 1e-3 * penalty}
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
     one_layer = dataclasses.replace(CONFIG, num_hidden_layers=1)
     monkeypatch.setattr(

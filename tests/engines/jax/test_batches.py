@@ -113,7 +113,7 @@ def test_records_read_ahead_are_those_of_the_source(tmp_path):
     assert not threads()
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_an_open_iterator_does_not_keep_the_process(tmp_path):
     write_files(tmp_path)
     script = f"""
