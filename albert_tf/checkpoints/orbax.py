@@ -301,7 +301,7 @@ def _writing(path: str) -> Iterator[None]:
 
 
 def _wait_for_other_writes(path: str) -> None:
-    """Wait until no file changes for a second: writes go on after the one whose error is raised."""
+    """Wait until no file has changed for a second: one write has failed, others may still run."""
     folder, name = OrbaxFolder(os.path.dirname(path)), os.path.basename(path)
     before = None
     found: dict[str, dict[str, int]] = {}
