@@ -24,7 +24,7 @@ class PretrainingDataOptions(WithPaths):
         common=True,
     )
     do_lower_case: bool | None = option(
-        None, "Lower-case the text; by default as recorded, else unless vocab.txt has capitals."
+        None, "Lower-case the text; by default as recorded, else unless its pieces have capitals."
     )
     do_whole_word_mask: bool = option(
         True, "Mask whole words instead of single tokens.", group="Masking"

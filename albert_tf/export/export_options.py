@@ -32,7 +32,7 @@ class ExportOptions(WithPaths):
     do_lower_case: bool | None = option(
         None,
         "Whether to lower-case text before tokenization; by default, what is recorded next to the "
-        "weights, or true unless vocab.txt has capital letters.",
+        "weights, or true unless the vocabulary has capital letters.",
     )
     preprocess: bool | None = option(
         None,

@@ -86,7 +86,7 @@ class FineTuningOptions(TrainingOptions):
     do_lower_case: bool | None = option(
         None,
         "Whether to lower-case text, as when the vocabulary was trained; by default as recorded "
-        "next to the vocabulary or weights, else true unless vocab.txt has capital letters.",
+        "next to the vocabulary or weights, else true unless the vocabulary has capital letters.",
     )
     albert_dropout: float | None = option(
         None,

@@ -57,7 +57,7 @@ class ConvertOptions(WithPaths):
     do_lower_case: bool | None = option(
         None,
         "Whether to lower-case text before tokenization; by default, what is recorded next to the "
-        "weights, or true unless vocab.txt has capital letters.",
+        "weights, or true unless the vocabulary has capital letters.",
     )
     allow_partial: bool = option(
         False, "Convert the weights that match even if others are missing or unknown."

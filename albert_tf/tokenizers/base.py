@@ -113,7 +113,7 @@ class Tokenizer(abc.ABC):
                 a `tokenizer.json` of Hugging Face, a folder that contains one of them, or the name
                 of published weights, such as "albert/albert-base-v2".
             do_lower_case: whether to lower-case text, as when the vocabulary was trained; None for
-                what is recorded, or else True, unless a WordPiece vocabulary has capital letters.
+                what is recorded, or else True, unless the vocabulary has capital letters.
             normalization: what is recorded elsewhere, such as next to the weights. It takes
                 precedence over the `tokenizer_config.json` next to the vocabulary.
 

@@ -5,13 +5,14 @@ Also the original's normalization for SentencePiece models.
 The original removes all accents, which suits English: it takes the vowels of Tibetan, Thai and
 Hindi away, and the tones of Vietnamese and Yoruba. A vocabulary therefore records what it does, in
 the `tokenizer_config.json` next to it, under the names that Hugging Face uses. A vocabulary without
-a record is normalized as the original does it, except that text for a WordPiece vocabulary with
-capital letters is not lower-cased.
+a record is normalized as the original does it, except that text for a vocabulary with capital
+letters is not lower-cased.
 """
 
 import dataclasses
 import functools
 import json
+import logging
 import os
 import re
 import unicodedata
@@ -23,9 +24,11 @@ import numpy as np
 from albert_tf.files import exists, read_json
 from albert_tf.other_configs import check_only
 from albert_tf.tokenizers.added_tokens import AddedToken, read_added_tokens
-from albert_tf.tokenizers.words import character_ranges
+from albert_tf.tokenizers.words import WORD_START, character_ranges
 
 CONFIG_FILE = "tokenizer_config.json"
+
+_logger = logging.getLogger(__name__)
 
 _WORD = re.compile(r"\S+")
 
@@ -108,6 +111,25 @@ def read_normalization(folder: str) -> Normalization:
     strips = read_json(path, _BertTokenizerConfig).strip_accents
     of_bert = Normalization(keep_accents=None if strips is None else not strips)
     return read_json(path, Normalization).otherwise(of_bert, added)
+
+
+def with_case(recorded: Normalization, pieces: Iterable[str], path: str) -> Normalization:
+    """Fill in that text is not lower-cased, if the pieces of a vocabulary have capital letters.
+
+    No lower-cased text has these. One piece in a hundred may be something else, such as a symbol.
+    """
+    if recorded.do_lower_case is None:
+        words = (piece.strip(f"{WORD_START}#") for piece in pieces)
+        with_case = [word for word in words if word.isalpha() and word.lower() != word.upper()]
+        if sum(word != word.lower() for word in with_case) > 0.01 * len(with_case):
+            _report_case(path)
+            return dataclasses.replace(recorded, do_lower_case=False)
+    return recorded
+
+
+@functools.cache  # once for each file, which several parts of a program read
+def _report_case(path: str) -> None:
+    _logger.info("%s: has pieces with capital letters, so text is not lower-cased", path)
 
 
 def preprocess(text: str, normalization: Normalization) -> str:

@@ -22,6 +22,7 @@ from albert_tf.tokenizers.normalization import (
     preprocess,
     preprocess_with_spans,
     visible,
+    with_case,
 )
 from albert_tf.tokenizers.words import WORD_START, starts_word
 
@@ -48,7 +49,6 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def __init__(self, path: str, normalization: Normalization = UNRECORDED):
         import sentencepiece
 
-        super().__init__(path, normalization.otherwise(DEFAULT_NORMALIZATION))
         if not files.exists(path):
             raise InputError(f"`path`={path}: no such vocabulary file")
         with files.open_file(path, "rb") as file:
@@ -63,9 +63,12 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
                 model = with_control_pieces(model, symbols)
                 processor.LoadFromSerializedProto(model)
-            self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+            pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
         except (RuntimeError, LookupError, UnicodeDecodeError):
             raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
+        normalization = with_case(normalization, pieces, path)
+        super().__init__(path, normalization.otherwise(DEFAULT_NORMALIZATION))
+        self.pieces = pieces
         self.serialized_model = model
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
         specials = [processor.piece_to_id(symbol) for symbol in ("[CLS]", "[SEP]", "[MASK]")]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
-import logging
 import re
 import string
 import sys
@@ -31,13 +30,12 @@ from albert_tf.tokenizers.normalization import (
     composed,
     expanded_spans,
     spans_at,
+    with_case,
 )
 from albert_tf.tokenizers.words import character_ranges, starts_unspaced_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
-
-_logger = logging.getLogger(__name__)
 
 SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # prefix of pieces that continue a word
@@ -61,10 +59,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
     def __init__(self, path: str, normalization: Normalization = UNRECORDED):
         pieces = read_pieces(path)
-        if normalization.do_lower_case is None and is_cased(pieces):
-            _report_case(path)
-            normalization = Normalization(do_lower_case=False).otherwise(normalization)
-        super().__init__(path, resolved(normalization))
+        super().__init__(path, resolved(with_case(normalization, pieces, path)))
         self.pieces = pieces
         ids = {piece: id for id, piece in enumerate(self.pieces)}
         missing = [symbol for symbol in SPECIAL_SYMBOLS if symbol not in ids]
@@ -208,21 +203,6 @@ def read_pieces(path: str) -> list[str]:
                 "a vocabulary has a piece a line, each once"
             )
     return pieces
-
-
-def is_cased(pieces: Iterable[str]) -> bool:
-    """Return whether pieces have capital letters, which no lower-cased text has.
-
-    One in a hundred may be something else, such as a symbol.
-    """
-    words = (piece.removeprefix(CONTINUES) for piece in pieces)
-    with_case = [word for word in words if word.isalpha() and word.lower() != word.upper()]
-    return sum(word != word.lower() for word in with_case) > 0.01 * len(with_case)
-
-
-@functools.cache  # once for each file, which several parts of a program read
-def _report_case(path: str) -> None:
-    _logger.info("%s: has pieces with capital letters, so text is not lower-cased", path)
 
 
 def resolved(normalization: Normalization) -> Normalization:

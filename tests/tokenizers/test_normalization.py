@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, read_normalization
+from albert_tf.tokenizers.sentencepiece import read_model
+from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from data_prep.train_vocabulary import accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 from tests.conftest import random_inputs
@@ -246,3 +248,29 @@ def test_other_tokenizers_are_refused(converted, content, reason):
     with pytest.raises(InputError) as error:
         Tokenizer.load(str(path))
     assert str(error.value).startswith(f"{path}: not a tokenizer of ALBERT or BERT ({reason}")
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "spiece.model"])
+@pytest.mark.parametrize(
+    ("pieces", "lower"),
+    [("The ing cat s", False), ("Кот кот а", False), ("the cat Ⅷ 中 <S> A1 NB.", True)],
+)
+def test_capital_letters_tell_what_is_lower_cased(tmp_path, caplog, name, pieces, lower):
+    path, own = tmp_path / name, pieces.split()
+    if name == "vocab.txt":
+        marked = [own[0], *(f"##{piece}" for piece in own[1:])]
+        content = "\n".join([*SPECIAL_SYMBOLS, *marked]).encode()
+    else:
+        model = read_model(references.OWN_VOCABULARY.read_bytes())
+        del model.pieces[5:]
+        for piece in own:
+            model.pieces.add(piece=f"▁{piece}", score=-1)
+        content = model.SerializeToString()
+    path.write_bytes(content)
+    with caplog.at_level("INFO"):
+        rules = [Tokenizer.load(str(path)).normalization for _ in range(2)][0]
+    kept = not lower and name == "vocab.txt"  # as in BERT
+    assert (rules.do_lower_case, rules.keep_accents) == (lower, kept)
+    assert len(caplog.messages) == (not lower)
+    assert Tokenizer.load(str(path), do_lower_case=True).do_lower_case
+    assert Tokenizer.load(str(path), normalization=rules).normalization == rules

@@ -153,16 +153,3 @@ def test_line_ends_and_blank_lines_at_the_end_do_not_count(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_bytes("\r\n".join(["\ufeff[PAD]", *SPECIALS[1:], "the", "", ""]).encode())
     assert Tokenizer.load(str(path)).pieces == [*SPECIALS, "the"]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "lower"),
-    [("The ##ing cat ##s", False), ("Кот кот ##а", False), ("the cat Ⅷ 中 <S> A1 NB.", True)],
-)
-def test_capital_letters_tell_what_is_lower_cased(tmp_path, caplog, pieces, lower):
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join([*wordpiece.SPECIAL_SYMBOLS, *pieces.split()]), "utf-8")
-    with caplog.at_level("INFO"):
-        rules = [Tokenizer.load(str(path)).normalization for _ in range(2)][0]
-    assert (rules.do_lower_case, rules.keep_accents) == (lower, not lower)
-    assert len(caplog.messages) == (not lower)
