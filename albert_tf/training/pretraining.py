@@ -36,6 +36,7 @@ from albert_tf.training.records import (
     check_order,
     check_vocabularies,
     checked_file,
+    untrained_positions,
     with_trained_lengths,
 )
 from albert_tf.training.restoring import iter_checkpoints, restore_trained, with_local_weights
@@ -134,6 +135,9 @@ def _warn(options: PretrainingOptions, engine: Engine, records: Records) -> None
     with engine.workers.synchronized():
         latest = engine.checkpoints_in(options.output_dir).listed()
         check_order(options, records.order(options), latest)
+        source = options.output_dir if latest else options.init_checkpoint
+        if note := untrained_positions(options, source):
+            _logger.info("%s", note)
 
 
 def _first(*records: Records | None) -> Records:

@@ -279,6 +279,18 @@ def with_trained_lengths(options: PretrainingOptions) -> PretrainingOptions:
     )
 
 
+def untrained_positions(options: PretrainingOptions, source: str | None) -> str | None:
+    """Return a line if examples are longer than those that the weights of `source` come from."""
+    data = find_adjacent_files(source).data if source else {}
+    before = max((manifest["settings"]["max_seq_length"] for manifest in data.values()), default=0)
+    if not 0 < before < options.max_seq_length:
+        return None
+    return (
+        f"{source}: the training data so far had up to {before} tokens; weight decay apart, the "
+        f"embeddings of positions {before + 1} to {options.max_seq_length} begin as initialized"
+    )
+
+
 def checked_file(*records: Records | None) -> dict[str, str]:
     """`CHECKED_FILE` and its content, if lengths were checked."""
     checked = {file: mark for each in records if each for file, mark in each.checked.items()}

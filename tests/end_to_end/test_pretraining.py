@@ -14,8 +14,19 @@ from albert_tf.errors import InputError
 from albert_tf.interop.loading import open_weights
 from albert_tf.training.pretraining import pretrain
 from albert_tf.training.run import prepare
-from tests.end_to_end.conftest import LENGTH, RECORD_FLAGS, TRAIN_FLAGS, call, results_of, run
+from tests.end_to_end.conftest import (
+    LENGTH,
+    RECORD_FLAGS,
+    TRAIN_FLAGS,
+    call,
+    results_of,
+    run,
+    start,
+)
 from tests.support.html import read_page
+from tests.support.tiny import LENGTH as SHORT
+from tests.support.tiny import PREDICTIONS as FEW
+from tests.support.tiny import batch, write_records
 
 pytestmark = pytest.mark.integration
 
@@ -26,6 +37,8 @@ RESULTS = {
     "sentence_order_loss",
     "global_step",
 }
+
+MOMENTS = ("adam_m", "adam_v")
 
 
 def variables(folder) -> dict[str, np.ndarray]:
@@ -174,6 +187,50 @@ def test_a_run_with_a_teacher_resumes_with_the_same_bits(project, pretrained, op
     with pytest.raises(InputError, match="in pretraining `teacher`"):
         pretrain(dataclasses.replace(resumed, teacher=None))
     call("convert_checkpoint.py", "--to=huggingface", f"--input={first}", f"--output={tmp_path}/hf")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["tensorflow", "jax"])
+def test_short_sequences_first(project, environment, tmp_path, engine):
+    """Two lengths in one folder are one run: its step, its moments and its learning rate."""
+    short, folder = tmp_path / "short.tfrecord", tmp_path / "out"
+    write_records(short, batch(40))
+    manifest = json.loads((project.folder / "train.manifest.json").read_text())
+    manifest["settings"] |= {"max_seq_length": SHORT, "max_predictions_per_seq": FEW}
+    (tmp_path / "short.manifest.json").write_text(
+        json.dumps({**manifest, "files": {short.name: 40}})
+    )
+
+    def train(steps: int, *flags: str) -> tuple[str, dict[str, np.ndarray]]:
+        words = (
+            *project.pretrain_words(folder, "--do_train", f"--num_train_steps={steps}", *flags),
+            *("--iterations_per_loop=1", "--num_warmup_steps=2", f"--engine={engine}"),
+        )  # fmt: skip
+        if engine == "tensorflow":
+            printed = call(*words)
+        else:
+            process = start(*words, **environment)
+            printed, errors = process.communicate()
+            assert process.returncode == 0, errors
+        found = open_weights(str(folder)).optimizer
+        names = {kind: f"lamb/bert_embeddings_position_embeddings_{kind}" for kind in MOMENTS}
+        return printed, {kind: found[name].read() for kind, name in names.items()}
+
+    lengths = f"--max_seq_length={SHORT}", f"--max_predictions_per_seq={FEW}"
+    printed, before = train(
+        6, f"--input_file={short}", *lengths, "--final_learning_rate_ratio=0.25"
+    )
+    assert "positions" not in printed
+    assert all(each[:SHORT].all() and not each[SHORT:].any() for each in before.values())
+    printed, after = train(8)
+    assert f"resuming from {folder}/model.ckpt-6\n" in printed
+    assert f"embeddings of positions {SHORT + 1} to {LENGTH} begin as initialized\n" in printed
+    assert all(each.all() for each in after.values())
+    assert (after["adam_v"] > 0.999**3 * before["adam_v"]).all()
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rates = {row["step"]: row["learning_rate"] for row in rows}
+    assert rates == pytest.approx({1: 0, 2: 0.005} | {n: 0.01 * (9 - n) / 8 for n in range(3, 9)})
+    assert "positions" not in train(8)[0]
 
 
 def test_a_folder_of_another_engine_is_refused(options):
