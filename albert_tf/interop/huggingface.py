@@ -30,8 +30,6 @@ from albert_tf.weights import Tensor, Weights
 CONFIG = "config.json"
 
 _IN_ENCODER = "bert/encoder/transformer/"
-_BLOCK_SCOPE = _IN_ENCODER + "group_{}/inner_group_{}/"
-_IN_BLOCK_SCOPE = re.compile(_BLOCK_SCOPE.replace("{}", r"(\d+)"))
 
 # Modules of both families -> our scope, and our name of their `weight`.
 _EMBEDDINGS = {
@@ -70,23 +68,16 @@ class _Family:
 
     @functools.cached_property
     def _variables(self) -> dict[str, str]:
-        return _variables({**_EMBEDDINGS, **self.modules, **_TASKS})
+        """Names of tensors -> paths of variables, both with {} for the numbers of a layer."""
+        in_layers = {
+            self.block + module: (_IN_ENCODER + "group_{}/inner_group_{}/" + scope, weight)
+            for module, (scope, weight) in self.block_modules.items()
+        }
+        return _variables({**_EMBEDDINGS, **self.modules, **_TASKS, **in_layers})
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
         return {path: name for name, path in self._variables.items()}
-
-    @functools.cached_property
-    def _block_variables(self) -> dict[str, str]:
-        return _variables(self.block_modules)
-
-    @functools.cached_property
-    def _block_names(self) -> dict[str, str]:
-        return {path: name for name, path in self._block_variables.items()}
-
-    @functools.cached_property
-    def _in_block(self) -> re.Pattern[str]:
-        return re.compile(re.escape(self.block).replace(r"\{\}", r"(\d+)"))
 
     def variable_of(self, name: str) -> str | None:
         """Return the path of the variable for a tensor; None if there is none.
@@ -94,22 +85,18 @@ class _Family:
         Tensors of a module that several heads are stored as are those of the first of these heads.
         """
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))  # of early BERTs
-        name = name.removeprefix(self.prefix)
-        if not (block := self._in_block.match(name)):
-            return self._variables.get(name)
-        path = self._block_variables.get(name[block.end() :])
-        return path and _BLOCK_SCOPE.format(*block.groups(), 0) + path
+        numbers = re.findall(r"\.(\d+)\.", name)
+        path = self._variables.get(re.sub(r"\.\d+\.", ".{}.", name.removeprefix(self.prefix)))
+        return path and path.format(*numbers, 0)
 
     def name_of(self, path: str, prefix: str) -> str:
         """Return the name of a variable; `prefix` precedes names of the encoder."""
-        if block := _IN_BLOCK_SCOPE.match(path):
-            return (
-                prefix + self.block.format(*block.groups()) + self._block_names[path[block.end() :]]
-            )
         for head in _HEADS:
             if path.startswith(head.scope):
                 return self._names[_SCOPES[head.huggingface_module] + path.removeprefix(head.scope)]
-        return (prefix if path.startswith("bert/") else "") + self._names[path]
+        name = self._names[re.sub(r"group_\d+", "group_{}", path)]
+        numbers = re.findall(r"group_(\d+)", path)
+        return (prefix if path.startswith("bert/") else "") + name.format(*numbers)
 
     def is_copy(self, name: str) -> bool:
         """Whether a tensor repeats another one, or is a buffer."""
