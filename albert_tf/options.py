@@ -260,8 +260,7 @@ def command(
             raise_when_interrupted()
             options = from_flags(options_class, flags.FLAGS)
             if positional:
-                named = getattr(options, positional)
-                words = (*named, *arguments[1:])
+                words = (*getattr(options, positional), *arguments[1:])
                 options = dataclasses.replace(options, **{positional: words})  # type: ignore[type-var]
             elif len(arguments) > 1:
                 raise InputError(

@@ -110,8 +110,7 @@ class OrbaxFolder(CheckpointFolder):
         state = {kind: values for kind, values in tree.items() if kind == "step" or values}
         with _writing(path):
             # On return, all values are in host memory: the arrays can be donated right away.
-            arguments = import_orbax().args.PyTreeSave(state)
-            _checkpointer().save(target, args=arguments, force=True)
+            _checkpointer().save(target, args=import_orbax().args.PyTreeSave(state), force=True)
 
         def finish() -> None:
             with _writing(path):

@@ -94,8 +94,7 @@ def check(options: CheckOptions) -> None:
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, options.init_checkpoint or folder)
     inputs = _inputs(exported.config)
-    kind = kind_of(_manifest(folder).head or "")
-    given = {**inputs, **_task_inputs(kind)}
+    given = {**inputs, **_task_inputs(kind_of(_manifest(folder).head or ""))}
     timed = _timed(options, exported.config)
     found = _in_fresh_process(folder, given, timed)
     logger.info("%s: loads in a process without albert_tf", folder)

@@ -64,8 +64,7 @@ class ExportedModel(tf.Module):
         object.__setattr__(self, "_inputs", inputs)
         object.__setattr__(self, "_outputs", outputs or {})
         # All that the functions read, so that `mlm` or `sop` can be used alone after loading.
-        encoder = getattr(model, "encoder", model)
-        self.dropout_state = encoder.seed_generator.state.value
+        self.dropout_state = getattr(model, "encoder", model).seed_generator.state.value
         self.model_variables = [weight.value for weight in model.weights]
         self.regularization_losses: list[tf.Tensor] = []
         self.trainable_variables = [weight.value for weight in weights if weight.trainable]
@@ -183,8 +182,7 @@ def outputs_of(signature: str) -> tuple[str, ...]:
 
 
 def _signature(module: ExportedModel, name: str):
-    names = SIGNATURES[name]
-    specs = [tf.TensorSpec([None, None], tf.int32, given) for given in names]
+    specs = [tf.TensorSpec([None, None], tf.int32, given) for given in SIGNATURES[name]]
 
     @tf.function(autograph=False, input_signature=specs)
     def serve(*given):

@@ -54,8 +54,7 @@ def main(folder: str, inputs: str, outputs: str) -> None:
     for task in set(os.listdir(folder)) - {"encoder", "preprocess"}:
         place = os.path.join(folder, task)
         if os.path.exists(os.path.join(place, "saved_model.pb")):
-            answers = answer(place, given)
-            found |= {f"{task}/{name}": value for name, value in answers.items()}
+            found |= {f"{task}/{name}": value for name, value in answer(place, given).items()}
     found["seconds"] = [
         seconds_per_call(
             encoder.signatures["serving_default"],
@@ -84,8 +83,7 @@ def answer(folder: str, given) -> dict:
     """Return the outputs of a task's model for strings, which are bytes."""
     import tensorflow_text  # noqa: F401  registers the operations
 
-    model = tf.saved_model.load(folder)
-    function = model.signatures["serving_default"]
+    function = tf.saved_model.load(folder).signatures["serving_default"]
     names = function.structured_input_signature[1]
     answers = function(**{name: tf.constant(given[name]) for name in names})
     return {name: without_objects(value) for name, value in answers.items()}

@@ -213,8 +213,7 @@ def source_of(path: str) -> Origin | None:
     path = os.path.abspath(path)
     if found := _SNAPSHOT.search(path):
         repo_id = f"{found['owner']}/{found['name']}"
-        address = f"https://huggingface.co/{repo_id}"
-        return Origin(repo_id, address, f"commit {found['commit']}")
+        return Origin(repo_id, f"https://huggingface.co/{repo_id}", f"commit {found['commit']}")
     for _ in range(_DEEPEST):
         if source := source_in(path):
             return source

@@ -47,8 +47,7 @@ def read_google_checkpoint(path: str) -> Weights:
         if _SKIPPED.search(name):
             skipped[name] = tensor.shape
         elif plain in _HEADS or plain.startswith(("bert/", "cls/", *task_scopes())):
-            variable = _HEADS.get(plain, _original_name(plain))
-            tensors[variable] = tensor
+            tensors[_HEADS.get(plain, _original_name(plain))] = tensor
         else:
             unknown[name] = tensor.shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):

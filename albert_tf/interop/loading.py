@@ -233,8 +233,7 @@ def from_preset(
         raise InputError(f"`name`={name}: there is no albert_config.json next to the weights")
     model = model_class(config, **arguments)
     if load_weights:
-        matched = _load(model, path)
-        warn_of_random(name, model, matched)
+        warn_of_random(name, model, _load(model, path))
     return model
 
 

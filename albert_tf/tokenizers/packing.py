@@ -33,8 +33,7 @@ def window_starts(tokens: int, room: int) -> np.ndarray:
     Windows overlap by half; the last one ends where the text ends. One without tokens has one.
     """
     last = max(tokens - room, 0)
-    starts = np.arange(0, last, max(room // 2, 1))
-    return np.append(starts, last)
+    return np.append(np.arange(0, last, max(room // 2, 1)), last)
 
 
 def truncate(

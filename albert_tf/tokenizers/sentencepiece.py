@@ -126,8 +126,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
 
     def _tokenize(self, part: TextPart) -> list[str]:
         processed = self.preprocess(part.text)
-        processor = self._processor_of(part, processed)
-        pieces = processor.encode(processed, out_type=str)
+        pieces = self._processor_of(part, processed).encode(processed, out_type=str)
         return [token for piece in pieces for token in self._split_at_comma.get(piece, [piece])]
 
     def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -217,8 +216,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         found: list[int] = []
         found_spans: list[tuple[int, int]] = []
         pieces, ids = processor.encode(processed, out_type=str), processor.encode(processed)
-        are_bytes = map(processor.is_byte, ids)
-        walk = piece_spans(normalized, zip(pieces, are_bytes, strict=True))
+        walk = piece_spans(normalized, zip(pieces, map(processor.is_byte, ids), strict=True))
         for piece, id, (first, after) in zip(pieces, ids, walk, strict=True):
             tokens = self._split_at_comma.get(piece, [piece])
             found += self.ids_of_split.get(id, [id])

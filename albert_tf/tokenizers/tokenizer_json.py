@@ -47,8 +47,7 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
     try:
         # Early versions do not name the type.
         kind = "Unigram" if "unk_id" in read.model else "WordPiece"
-        write = _WRITERS[read.model.get("type", kind)]
-        name, content, normalization = write(read)
+        name, content, normalization = _WRITERS[read.model.get("type", kind)](read)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: not a tokenizer of ALBERT or BERT ({type(error).__name__}: {error}); name a "

@@ -88,8 +88,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
     @functools.cached_property
     def _ids_of_word(self) -> _IdsOfWord:
-        own = self.pieces[: self.base_size]
-        return _IdsOfWord({piece: id for id, piece in enumerate(own)})
+        return _IdsOfWord({piece: id for id, piece in enumerate(self.pieces[: self.base_size])})
 
     def preprocess(self, text: str) -> str:
         """Return the words of a text, separated by spaces."""

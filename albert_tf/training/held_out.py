@@ -106,8 +106,7 @@ class HeldOut:
     @property
     def _shown(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
         """Ids, masked positions and their true ids of the examples that are shown."""
-        batch = self._batches[0]
-        shown = {name: values[:_EXAMPLES] for name, values in batch.items()}
+        shown = {name: values[:_EXAMPLES] for name, values in self._batches[0].items()}
         real = shown["masked_lm_weights"] > 0
 
         def of_masks(name: str) -> list[np.ndarray]:

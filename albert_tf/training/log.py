@@ -125,8 +125,7 @@ class TrainingLog:
         metrics = dict(metrics)
         if "input_wait_seconds" in metrics:
             rates["input_wait"] = metrics.pop("input_wait_seconds") / seconds
-        values = {"seconds": now - self._start, **rates, **metrics}
-        record = rounded(finite(values))
+        record = rounded(finite({"seconds": now - self._start, **rates, **metrics}))
         self._file.write(json.dumps({"step": step, **record}).encode() + b"\n")
         self._file.flush()
         self._events.add_scalars(step, record)

@@ -116,8 +116,7 @@ def train(
                 metrics = health.metrics(results, step) | memory(engine.devices.memory_peak())
                 metrics |= time_limit.metrics
                 if log:
-                    lengths = results.history["length"]
-                    log.write(step, metrics, lengths, time_limit.seconds_left)
+                    log.write(step, metrics, results.history["length"], time_limit.seconds_left)
                     if warning := health.warning(step, checkpoints.good):
                         _logger.warning("%s", warning)
                 health.check(checkpoints.good)

@@ -100,8 +100,7 @@ class Records(NamedTuple):
             }
         )
         indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
-        index = RecordIndex.create(files, indexes)
-        return cls(index, features, masks, task, manifests, checked)
+        return cls(RecordIndex.create(files, indexes), features, masks, task, manifests, checked)
 
     @property
     def manifests_by_name(self) -> dict[str, Any]:

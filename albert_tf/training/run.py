@@ -76,8 +76,7 @@ def prepare(
         check_engine(options.output_dir, engine.name)
         if options.init_checkpoint:
             with arguments_renamed(path="init_checkpoint", weights="init_checkpoint"):
-                weights = open_weights(options.init_checkpoint, config=config)
-                config_differences(config, weights)
+                config_differences(config, open_weights(options.init_checkpoint, config=config))
         engine.devices.per_replica("eval_batch_size", options.eval_batch_size)
         micro_batches(options, engine)
     with engine.workers.losses_reported():

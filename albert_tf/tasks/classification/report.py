@@ -82,8 +82,7 @@ def label_sections(
 def quantile_sections(values: np.ndarray) -> list[Section]:
     """Return predicted numbers without known ones: their quantiles."""
     names = ("minimum", "first quartile", "median", "third quartile", "maximum")
-    quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
-    rows = [*zip(names, quantiles, strict=True)]
+    rows = [*zip(names, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]), strict=True)]
     return [Section("Predictions", tables=[table({"": "", "prediction": ".4g"}, rows)])]
 
 

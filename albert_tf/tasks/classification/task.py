@@ -300,8 +300,7 @@ class ClassificationTask(FineTuningTask):
         return {KIND.settings_file: json.dumps(saved) + "\n", **labels}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        truth = self._truth(examples)
-        scores = self.target.score(truth, outputs["logits"])
+        scores = self.target.score(self._truth(examples), outputs["logits"])
         suffix = self._row_sets[examples.name].suffix
         return {f"{name}{suffix}": value for name, value in scores.items()}
 
@@ -311,8 +310,7 @@ class ClassificationTask(FineTuningTask):
         return self.target.collapse(outputs["logits"])
 
     def baseline(self, examples: ExampleSet) -> Baseline:
-        truth = self._truth(examples)
-        answer, logits = self.target.baseline(truth)
+        answer, logits = self.target.baseline(self._truth(examples))
         return Baseline(answer, self.score(examples, {"logits": logits}))
 
     def ensemble_settings(self) -> dict[str, Any]:

@@ -103,8 +103,7 @@ def featurize(
             candidates_cut += len(kept) < len(candidate)
             lost = len(candidate) - len(kept) + max(len(context) - room, 0)
             tokens_cut[row] = max(tokens_cut[row], lost)
-        missing = most - len(question.choices)
-        sequences += [_sequence(tokenizer, context[:0], [])] * missing
+        sequences += [_sequence(tokenizer, context[:0], [])] * (most - len(question.choices))
         mask[row, : len(question.choices)] = 1
     arrays = {"choice_mask": mask}
     features = ChoiceFeatures(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]

@@ -84,8 +84,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         if not asked:
             return np.zeros((0, 0), np.float32)
         encoded = self._set("predict", asked)
-        outputs = self._outputs(encoded, batch_size)
-        return probabilities(encoded, outputs).astype(np.float32)
+        return probabilities(encoded, self._outputs(encoded, batch_size)).astype(np.float32)
 
     def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
         question, context, options = (columns[n] for n in ("question", "context", "options"))

@@ -139,8 +139,7 @@ class SentenceTask(FineTuningTask):
 
     def search(self, examples: ExampleSet, outputs: Outputs) -> Found:
         """Search for the second text of each pair among those of all pairs."""
-        pairs = numbered(examples.examples, with_negatives=False)[1]
-        return search(_vectors(outputs), pairs)
+        return search(_vectors(outputs), numbered(examples.examples, with_negatives=False)[1])
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """Return the cosine of each pair."""

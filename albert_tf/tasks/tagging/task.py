@@ -218,8 +218,7 @@ class TaggingTask(FineTuningTask):
         return token_classification_flops(config, self.options.max_seq_length, len(self.labels))
 
     def data_name(self, examples: ExampleSet) -> str:
-        files = self.options.split_files(examples.split)
-        name = os.path.basename(files[0])
+        name = os.path.basename(self.options.split_files(examples.split)[0])
         return f"{self.options.task_name}, {name}" if self.options.task_name else name
 
     def recorded_options(self) -> dict[str, Any]:
