@@ -68,13 +68,11 @@ class Measurement:
         share = self.lower_bound_share
         if share is None:
             return None
-        factor = share.median if self.unit == "batches" else 1 / share.median
-        return self.speed.median * factor
+        return self.speed.median * (share.median if self.unit == "batches" else 1 / share.median)
 
     def in_batches(self) -> "Measurement":
         """Return the same, counted in batches."""
-        steps = self.details["steps_per_round"]
-        return dataclasses.replace(self, amount=steps, unit="batches")
+        return dataclasses.replace(self, amount=self.details["steps_per_round"], unit="batches")
 
     def times_as_long(self, reference: "Measurement") -> Spread:
         """Return seconds per unit over those of `reference`, in each round."""
@@ -130,8 +128,10 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
+        """Return the table below its title, if it has one."""
         lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
-        return "\n".join([f"{self.title}\n", *(f"| {' | '.join(line)} |" for line in lines)])
+        title = [f"{self.title}\n"] if self.title else []
+        return "\n".join([*title, *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 @dataclasses.dataclass(frozen=True)

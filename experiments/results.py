@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.stats
 
+from benchmarks.measurements import Table
 from experiments.study import Column, Study, Variant
 
 
@@ -126,26 +127,20 @@ class Agreement(NamedTuple):
 def agreement(study: Study, rows: Sequence[Row]) -> Agreement:
     """Compare the order of the variants in `study.compared` with the paper's."""
     sign = -1 if study.compared.lower_is_better else 1
-    pairs = clear = agree = 0
-    disagree = []
-    for one, other in itertools.combinations(rows, 2):
-        ours = [row.values.get(study.compared.heading, ()) for row in (one, other)]
-        theirs = [row.paper.get(study.paper_compared) for row in (one, other)]
-        if not all(ours) or None in theirs:
-            continue
-        pairs += 1
-        difference = Difference.of(*ours)
-        if difference is None or not difference.is_clear:
-            continue
-        clear += 1
-        better = (one, other) if sign * difference.value > 0 else (other, one)
-        if float(better[0].paper[study.paper_compared]) >= float(
-            better[1].paper[study.paper_compared]
-        ):
-            agree += 1
-        else:
-            disagree.append((better[0].name, better[1].name))
-    return Agreement(pairs, clear, agree, disagree)
+    heading, theirs = study.compared.heading, study.paper_compared
+    known = [row for row in rows if row.values.get(heading) and row.paper.get(theirs) is not None]
+    pairs = list(itertools.combinations(known, 2))
+    clear = []  # better, worse
+    for one, other in pairs:
+        difference = Difference.of(one.values[heading], other.values[heading])
+        if difference is not None and difference.is_clear:
+            clear.append((one, other) if sign * difference.value > 0 else (other, one))
+    disagree = [
+        (better.name, worse.name)
+        for better, worse in clear
+        if float(better.paper[theirs]) < float(worse.paper[theirs])
+    ]
+    return Agreement(len(pairs), len(clear), len(clear) - len(disagree), disagree)
 
 
 def table(study: Study, rows: Sequence[Row]) -> str:
@@ -164,13 +159,8 @@ def table(study: Study, rows: Sequence[Row]) -> str:
     paper = [
         [row.name, *(str(row.paper.get(name, "")) for name in theirs)] for row in rows if row.paper
     ]
-    tables = [_markdown(["", *heads], ours)]
-    return "\n\n".join(tables + [_markdown(["in the paper", *theirs], paper)] * bool(paper))
-
-
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    tables = [Table("", ["", *heads], ours), Table("", ["in the paper", *theirs], paper)]
+    return "\n\n".join(each.markdown() for each in tables if each.rows)
 
 
 def reference_of(study: Study, rows: Sequence[Row]) -> Row:

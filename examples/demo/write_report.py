@@ -7,6 +7,7 @@ import dataclasses
 import importlib.metadata
 import json
 import os
+import pathlib
 import platform
 
 import numpy as np
@@ -17,17 +18,12 @@ from albert_tf.options import command, option
 from albert_tf.report.intervals import wilson
 from albert_tf.report.sections import Card, Headline, Page, Part, Section, Table, render
 from examples.demo.stages import STAGES
+from experiments.workspace import results_in
 
 
 @dataclasses.dataclass(frozen=True)
 class ReportOptions:
     output_dir: str = option(help="Folder of the demo.")
-
-
-def results_of(folder: str) -> dict[str, float]:
-    """Read the values of an `eval_results.txt`."""
-    lines = (line.split(" = ") for line in read_lines(f"{folder}/eval_results.txt"))
-    return {name: float(value) for name, value in lines}
 
 
 def interval(accuracy: float, examples: int) -> str:
@@ -72,7 +68,7 @@ def classifiers(folder: str) -> Section:
     frequent = max(labels.count(label) for label in set(labels)) / len(labels)
     rows = [("always the most frequent source", f"{frequent:.1%}", "")]
     for name, path in (("from scratch", "from_scratch"), ("pretrained", "finetuned")):
-        accuracy = results_of(f"{folder}/{path}")["eval_accuracy"]
+        accuracy = results_in(pathlib.Path(folder, path, "eval_results.txt"))["eval_accuracy"]
         rows.append((name, f"{accuracy:.1%}", interval(accuracy, len(labels))))
     return Section(
         "Where does a passage come from?",
@@ -138,7 +134,7 @@ def run(options: ReportOptions) -> None:
     state = json.loads(read_text(f"{folder}/stages.json"))
     check = json.loads(read_text(f"{folder}/export_check.json"))
     manifest = json.loads(read_text(f"{folder}/records/train.manifest.json"))
-    held_out = results_of(f"{folder}/pretrained")
+    held_out = results_in(pathlib.Path(folder, "pretrained", "eval_results.txt"))
     config = AlbertConfig.from_json_file(f"{folder}/pretrained/albert_config.json")
     packages = state["corpus"] == "package_docs"
     seconds = sum(stage["seconds"] for stage in state["done"].values())

@@ -73,8 +73,7 @@ def test_labels_of_models(tmp_path):
 
 def run(name: str, folder: pathlib.Path, **flags) -> dict:
     """Return the JSON file of an analysis."""
-    options = ANALYSES[name][0](output_dir=str(folder / "out"), **flags)
-    run_analysis(name, options)
+    run_analysis(name, ANALYSES[name][0](output_dir=str(folder / "out"), **flags))
     return json.loads((folder / "out" / f"{name}.json").read_text())
 
 

@@ -32,8 +32,7 @@ def test_every_notebook_is_tested():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_stored_outputs_are_complete_and_of_no_machine(path):
     text = path.read_text("utf-8")
-    notebook = json.loads(text)
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == [*range(1, len(code) + 1)]
     outputs = [output for cell in code for output in cell["outputs"]]
     assert "error" not in {output["output_type"] for output in outputs}

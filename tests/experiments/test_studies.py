@@ -195,8 +195,7 @@ def test_the_study_of_the_page_resumes_and_shares_its_runs(tmp_path, monkeypatch
     assert "| gelu |" in capsys.readouterr().out
 
     # Another study with one of the same models trains nothing.
-    same = code.replace('("gelu", "relu")', '("relu",)')
-    (tmp_path / "relu.py").write_text(same)
+    (tmp_path / "relu.py").write_text(code.replace('("gelu", "relu")', '("relu",)'))
     finished.clear()
     options = Options(**{**vars(options), "studies": (str(tmp_path / "relu.py"),)})
     run(options)

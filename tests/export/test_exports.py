@@ -124,8 +124,7 @@ def test_it_goes_on_training(export):
         member = getattr(loaded, name)
         assert len(member.trainable_variables) == len(paths) + len(expected)
 
-    batch = tiny.batch(8)
-    inputs = inputs_of(batch)
+    inputs = inputs_of(tiny.batch(8))
     positions = inputs.pop("masked_lm_positions")
     dropped = [loaded(inputs, training=True)["pooled_output"] for _ in range(2)]
     assert not np.allclose(dropped[0], dropped[1]), "dropout differs between calls"

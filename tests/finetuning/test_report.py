@@ -133,7 +133,6 @@ def test_the_command_gives_the_same_options(options):
     words = shlex.split(command_line(options))
     values = flags.FlagValues()
     define_flags(MultipleChoiceOptions, values)
-    flags_alone = [word for word in words if word.startswith("--")]
-    values(["program", *flags_alone])
+    values(["program", *[word for word in words if word.startswith("--")]])
     assert from_flags(MultipleChoiceOptions, values) == options
     assert not [word for word in words if "warmup" in word], "what is as usual is left out"

@@ -132,8 +132,7 @@ def test_an_unknown_metric_is_refused():
 def test_finished_runs_of_earlier_versions_are_recognized(tmp_path):
     options = ClassificationOptions(output_dir=f"{tmp_path}/seed-1", text_column="body")
     (tmp_path / "seed-1").mkdir()
-    results = {"f1": 0.5, "pearson": math.nan}
-    scored = SimpleNamespace(results=results, collapsed=None)
+    scored = SimpleNamespace(results={"f1": 0.5, "pearson": math.nan}, collapsed=None)
     place = f"{tmp_path}/seed-1/model.ckpt-7"
     finish(options, "data", SimpleNamespace(step=7, checkpoint=place, evaluation=scored))
     path = tmp_path / "seed-1" / "finished.json"

@@ -255,9 +255,8 @@ def test_a_full_disk_is_noticed_before_anything_is_fetched(server, monkeypatch, 
 
 def test_an_archive_that_changed_in_between_starts_again(server):
     server.break_after = 1_000_000
-    newer = archive(("albert_base/model", WEIGHTS[::-1]))
 
-    server.files = _ChangesAfterOne(server, newer)
+    server.files = _ChangesAfterOne(server, archive(("albert_base/model", WEIGHTS[::-1])))
     assert (fetch() / "model").read_bytes() == WEIGHTS[::-1]
 
 

@@ -96,8 +96,7 @@ def test_they_stay_through_conversions(folder, both, tmp_path):
     assert ours.vocab_size == len(theirs) == ours.base_size + len(ADDED)
     text = "the <e1> cat[ENT]s gnu, catÉ zus [MASK]."
     # As next to checkpoints, in a Hugging Face folder, and there saved again by transformers.
-    record = tmp_path / "tokenizer_config.json"
-    record.write_text(ours.normalization.to_json())
+    (tmp_path / "tokenizer_config.json").write_text(ours.normalization.to_json())
     shutil.copy(ours.path, tmp_path)
     write_tokenizer(ours, str(tmp_path / "back"))
     again = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "back"))

@@ -41,20 +41,23 @@ def assert_computes_the_same(path):
         np.testing.assert_allclose(outputs[ours], expected[theirs], rtol=0, atol=5e-6)
 
 
+# What becomes of the names of transformers in a checkpoint of Google, step by step.
+GOOGLE = {
+    r"layer\.(\d)": r"layer_\1",
+    r"LayerNorm\.weight$": "LayerNorm.gamma",
+    r"LayerNorm\.bias$": "LayerNorm.beta",
+    r"^(cls\.\w+)\.bias$": r"\1.output_bias",
+    r"^(cls\.\w+)\.weight$": r"\1.output_weights",
+    r"_embeddings\.weight$": "_embeddings",
+    r"weight$": "kernel",
+    r"\.": "/",
+}
+
+
 def google_name(name, value):
-    """Return the name and the value of a tensor of transformers in a checkpoint of Google."""
-    name = re.sub(r"layer\.(\d)", r"layer_\1", name).replace(".", "/")
-    if name.endswith("LayerNorm/weight"):
-        return name.replace("weight", "gamma"), value
-    if name.endswith("LayerNorm/bias"):
-        return name.replace("bias", "beta"), value
-    if name in ("cls/predictions/bias", "cls/seq_relationship/bias"):
-        return name.replace("bias", "output_bias"), value
-    if name == "cls/seq_relationship/weight":
-        return name.replace("weight", "output_weights"), value
-    if "_embeddings/" in name:
-        return name.removesuffix("/weight"), value
-    return (name.replace("weight", "kernel"), value.T) if name.endswith("weight") else (name, value)
+    for pattern, replacement in GOOGLE.items():
+        name = re.sub(pattern, replacement, name)
+    return name, value.T if name.endswith("/kernel") else value
 
 
 @pytest.fixture

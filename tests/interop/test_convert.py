@@ -58,8 +58,7 @@ def test_originals_come_back_bit_by_bit(tmp_path, name):
 @pytest.mark.integration
 def test_the_head_for_no_answer_comes_back(tmp_path):
     model = random_model("conditional_span", CONFIGS["three groups of two"])
-    start = keras_file(tmp_path / "start", model)
-    there = run(start, tmp_path / "there", "google")
+    there = run(keras_file(tmp_path / "start", model), tmp_path / "there", "google")
     names = set(tf.train.load_checkpoint(str(there)).get_variable_to_shape_map())
     assert names == {"global_step", *(weight.path for weight in model.weights)}
     assert {
@@ -71,8 +70,7 @@ def test_the_head_for_no_answer_comes_back(tmp_path):
         "answer_class/dense_1/kernel",
     } < names
     assert "answer_class/dense_1/bias" not in names
-    back = run(there, tmp_path / "back", "albert_tf")
-    assert_same(values_at(back), values_of(model))
+    assert_same(values_at(run(there, tmp_path / "back", "albert_tf")), values_of(model))
     with pytest.raises(InputError, match=r"`to_format`=huggingface: has no model with the head"):
         run(there, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
@@ -236,13 +234,11 @@ def test_masked_language_models_without_sentence_order(tmp_path, lacking):
     """As most weights at Hugging Face are: no part is made up, on the way there or back."""
     model = random_model("pretraining", CONFIGS["shared"])
     values = {w.path: w.numpy() for w in model.weights if not re.search(lacking, w.path)}
-    source = google_folder(tmp_path / "mlm", values, model.config)
-    folder = run(source, tmp_path / "hf")
+    folder = run(google_folder(tmp_path / "mlm", values, model.config), tmp_path / "hf")
     assert json.loads((folder / "config.json").read_text())["architectures"] == [
         "AlbertForMaskedLM"
     ]
-    back = run(folder, tmp_path / "back", "google")
-    assert_same(values_at(back), values)
+    assert_same(values_at(run(folder, tmp_path / "back", "google")), values)
 
 
 def test_labels_and_results_go_along(tmp_path):

@@ -104,8 +104,7 @@ def test_groups_are_means_of_their_layers(groups, expected):
     ],
 )
 def test_a_published_bert_starts_a_smaller_model(changes, from_first):
-    config = dataclasses.replace(ALBERT, **changes)
-    model = albert_tf.AlbertForPreTraining(config)
+    model = albert_tf.AlbertForPreTraining(dataclasses.replace(ALBERT, **changes))
     loaded = albert_tf.load_weights(model, FOLDER, init_from_group0=from_first)
     assert all(path.startswith("cls/predictions/transform/") for path in loaded.missing)
     assert len(loaded.missing) == 4

@@ -40,8 +40,7 @@ def moved(name, paths, **arguments):
     values = np.random.default_rng(0).normal(size=(len(paths), 3)).astype("float32")
     variables = [variable(path, value) for path, value in zip(paths, values, strict=True)]
     optimizer = create_optimizer(name, RATE, weight_decay_rate=0.0, **arguments)
-    gradients = [np.full(3, 0.5, "float32")] * len(paths)
-    update_function(optimizer, variables)(gradients)
+    update_function(optimizer, variables)([np.full(3, 0.5, "float32")] * len(paths))
     return {v.path: as_numpy(v.value) - value for v, value in zip(variables, values, strict=True)}
 
 

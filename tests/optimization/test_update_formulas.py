@@ -141,8 +141,7 @@ def test_updates_of_muon_are_those_of_its_formula():
 
 
 def test_a_matrix_without_gradient_is_only_decayed():
-    path = "bert/encoder/transformer/group_0/query/kernel"
-    kernel = variable(path, drawn((4, 6)))
+    kernel = variable("bert/encoder/transformer/group_0/query/kernel", drawn((4, 6)))
     Muon(0.1, weight_decay_rate=0.5).apply([None], [kernel])
     np.testing.assert_allclose(kernel.numpy(), 0.95 * drawn((4, 6)), rtol=1e-6)
 

@@ -80,8 +80,7 @@ def test_a_page_shows_what_there_is_and_folds_the_rest():
     cards = [Card(f"card {n}", [], [Part("a"), Part("b", "truth prediction")]) for n in range(10)]
     table = Table(["a", "none", "b"], [["x", "", Shade("y", 1.0)]], frozenset({1, 2}))
     svg = charts.chart("t", [("a", [1, 2], [1, 2])], chosen=2)
-    section = Section("s", charts=[svg], tables=[table], cards=cards)
-    text = render(page(section))
+    text = render(page(Section("s", charts=[svg], tables=[table], cards=cards)))
     reader = read_page(text)
     assert "none" not in reader.text, "the column is empty"
     classes = [each.get("class") for name, each in reader.elements if name == "td"]

@@ -194,8 +194,7 @@ def _tagging(folder: pathlib.Path, unit: str) -> Case:
         return [{"entities": row["entities"]} for row in _json_lines(out / "predictions.jsonl")]
 
     files = {"train_file": train, "eval_file": train, "predict_file": raw}
-    inputs = {"text": texts}
-    return Case(tagging.KIND, {}, files, (examples, labels), inputs, written)
+    return Case(tagging.KIND, {}, files, (examples, labels), {"text": texts}, written)
 
 
 def _sentences(folder: pathlib.Path) -> Case:

@@ -80,8 +80,7 @@ def config_for(tokenizer: Tokenizer) -> AlbertConfig:
 def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: str) -> pathlib.Path:
     """Return what a fine-tuning program leaves, with random weights."""
     folder.mkdir()
-    tokenizer = write_vocabulary(folder)
-    model = random_model(head, config_for(tokenizer), labels=labels)
+    model = random_model(head, config_for(write_vocabulary(folder)), labels=labels)
     TensorFlowFolder(str(folder)).write(7, values_of(model))
     (folder / "albert_config.json").write_text(model.config.to_json())
     for name, text in files.items():

@@ -97,8 +97,7 @@ def test_a_keras_file_contains_the_vocabulary(tokenizers, tmp_path):
     model = keras.Model(strings, Preprocessor(tokenizer, LENGTH)(strings))
     expected = tokenizer(TEXTS, None, LENGTH, padding="max_length")
     model.save(tmp_path / "first.keras")
-    clone = keras.models.clone_model(model)
-    check(clone.layers[-1](TEXTS), expected)
+    check(keras.models.clone_model(model).layers[-1](TEXTS), expected)
     shutil.rmtree(path.parent)
     for saved, again in (("first", "second"), ("second", "third")):
         restored = keras.saving.load_model(tmp_path / f"{saved}.keras")

@@ -313,6 +313,5 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     dataset = tf.data.Dataset.from_generator(
         late, output_signature={n: tf.TensorSpec(v.shape, v.dtype) for n, v in elements[0].items()}
     )
-    batches = iter(ending_at_once(dataset))
-    waited = step(batches, steps).scalars["input_wait_seconds"]
+    waited = step(iter(ending_at_once(dataset)), steps).scalars["input_wait_seconds"]
     assert waited >= (steps - 1) * pause

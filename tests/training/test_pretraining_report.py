@@ -183,8 +183,7 @@ def test_a_run_without_evaluation_or_vocabulary(tmp_path, monkeypatch):
     assert "svg" not in page.names(), "three records are no curve"
     held = held_out(tmp_path)
     held.record(40, predictions("cat sat the", "cat <b> dog"))
-    results = {"masked_lm_accuracy": 0.9}
-    page = report(tmp_path, held, results, eval_input_file=())
+    page = report(tmp_path, held, {"masked_lm_accuracy": 0.9}, eval_input_file=())
     assert "Results on the training files" in page.text
     assert "Masked LM accuracy 90.0% 40.0% always the most frequent token" in page.text
     assert "Filled masks" not in page.text

@@ -119,8 +119,7 @@ def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, 
     logits = draw.normal(size=(60, target.outputs)).astype(np.float32)
     if kind == "regression":
         logits += truth[:, None]
-    lengths = draw.integers(3, 40, 60)
-    features = Features([([1] * n, [0] * n) for n in lengths], 0)
+    features = Features([([1] * n, [0] * n) for n in draw.integers(3, 40, 60)], 0)
     examples = ExampleSet("eval", "m", rows, features)
     sections = target.report_sections(examples, truth, logits, "_m")
     intervals = {name: value for each in sections for name, value in each.intervals.items()}

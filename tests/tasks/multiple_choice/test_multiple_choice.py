@@ -120,8 +120,7 @@ LOGITS = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 0.0], [0.0, 1.0, 50.0]], np.float
 
 
 def test_scores_and_files(task, tmp_path):
-    examples = set_of(task, "eval")
-    scores = task.score(examples, {"logits": LOGITS})
+    scores = task.score(set_of(task, "eval"), {"logits": LOGITS})
     first = np.log(np.exp(LOGITS[0]).sum()) - 2
     second = np.log(np.exp(LOGITS[1]).sum())
     third = np.log(1 + np.e) - 1

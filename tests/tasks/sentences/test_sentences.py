@@ -108,8 +108,7 @@ def test_vectors_depend_on_nothing_but_their_texts(pooling):
     assert alone.shape == (1, 1, 8)
     assert vectors.shape == (2, 2, 8)
     np.testing.assert_allclose(vectors[[0, 1], [0, 1]], alone[[0, 0], 0], atol=1e-6)
-    outputs = model({"input_ids": np.array([[text]])})["sequence_output"]
-    hidden = np.asarray(outputs)[0]
+    hidden = np.asarray(model({"input_ids": np.array([[text]])})["sequence_output"])[0]
     expected = hidden.mean(axis=0) if pooling == "mean" else hidden[0]
     np.testing.assert_allclose(alone[0, 0], expected, atol=1e-6)
 

@@ -109,8 +109,7 @@ def test_a_tagger_finds_what_the_program_finds(tokenizers, unit, tags, labels, v
     settings = TaggingSettings(unit=unit, tags=tags, max_seq_length=12)
     trained = TrainedModel("tagger", model, tokenizer, AdjacentFiles(labels=labels), settings)
     lines = odd_texts(60)
-    module = TaggingExport(trained, [tokenizer.path])
-    signature = module.signatures()["serving_default"]
+    signature = TaggingExport(trained, [tokenizer.path]).signatures()["serving_default"]
     given = signature(text=tf.constant(lines))
     assert_nothing_is_answered(signature, given, text=[0])
     given = {name: values.numpy() for name, values in given.items()}
