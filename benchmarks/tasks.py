@@ -9,6 +9,7 @@ with the seconds of each part. Libraries are imported where this is timed.
 import contextlib
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -110,8 +111,7 @@ def tokenize(clock: Clock, text: str, spm_model_file: str) -> None:
 
     from albert_tf.tokenizers import Tokenizer
 
-    with open(text, encoding="utf-8") as file:
-        lines = file.read().splitlines()
+    lines = pathlib.Path(text).read_text("utf-8").splitlines()
     Tokenizer.load(spm_model_file).encode_flat(lines[:1000])  # compiles
     tokenizer = Tokenizer.load(spm_model_file)
     with clock.part("tokenize"):

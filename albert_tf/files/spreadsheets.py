@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files.reading import exists, open_file
+from albert_tf.files.reading import exists, read_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +35,7 @@ def sheet_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """
     if not exists(path):
         raise InputError(f"{path}: no such file")
-    with open_file(path, "rb") as file:
-        content = file.read()
+    content = read_bytes(path)
     if not content:
         raise InputError(f"{path}: empty; it must contain a workbook")
     words = [sys.executable, "-m", __name__]

@@ -13,7 +13,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import is_folder, is_read_only, open_file, read_bytes, sha256_of, write_text
+from albert_tf.files import is_folder, is_read_only, read_bytes, sha256_of, write_text
 from albert_tf.finetuning.finetuning_options import FROM_HUB, STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, data_key
 from albert_tf.hub.names import local_weights
@@ -357,9 +357,7 @@ def adjacent_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
         File name -> content.
     """
     name = os.path.basename(tokenizer.path)
-    with open_file(tokenizer.path, "rb") as file:
-        vocabulary = file.read()
     return {
-        name if name.endswith(".model") else "vocab.txt": vocabulary,
+        name if name.endswith(".model") else "vocab.txt": read_bytes(tokenizer.path),
         normalization.CONFIG_FILE: tokenizer.normalization.to_json(),
     }

@@ -17,7 +17,7 @@ from scipy.special import log_expit, log_softmax, logsumexp
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, open_file, sha256_of, write_bytes, write_text
+from albert_tf.files import exists, make_folder, read_bytes, sha256_of, write_bytes, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
@@ -350,8 +350,7 @@ def cached_arrays(
     path = cached_file(folder, sources, settings, name)
     if exists(path):
         try:
-            with open_file(path, "rb") as file:
-                kept = io.BytesIO(file.read())
+            kept = io.BytesIO(read_bytes(path))
             with np.load(kept, allow_pickle=False) as arrays:  # which checks their checksums
                 return {name: arrays[name] for name in arrays.files}
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

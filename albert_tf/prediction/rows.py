@@ -14,6 +14,7 @@ import numpy as np
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import (
     TABLE_FORMATS,
+    Row,
     check_unicode,
     column_names,
     open_file,
@@ -175,12 +176,7 @@ def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptio
 
 
 def _checked(row: InputRow, column: str, type_: type) -> Any:
-    if column not in row.values:
-        raise InputError(
-            f"{row.location}: no column {column!r}; the columns are "
-            f"{', '.join(map(repr, row.values))}"
-        )
-    value = row.values[column]
+    value = Row(row.location, row.values).value(column)
     if type_ is int and isinstance(value, str) and value.isdecimal():
         value = int(value)  # in a table of texts
     is_valid = isinstance(value, type_) and not isinstance(value, bool)

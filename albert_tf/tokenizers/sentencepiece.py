@@ -51,8 +51,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
 
         if not files.exists(path):
             raise InputError(f"`path`={path}: no such vocabulary file")
-        with files.open_file(path, "rb") as file:
-            model = file.read()
+        model = files.read_bytes(path)
         self._processor = processor = sentencepiece.SentencePieceProcessor()
         symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
         try:

@@ -24,7 +24,7 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from albert_tf.errors import StorageUnavailable
-from albert_tf.files import is_remote, make_folder, sync, write_bytes
+from albert_tf.files import is_remote, make_folder, read_bytes, sync, write_bytes
 from albert_tf.logs import counted
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.terminal import ProgressLine, duration, show
@@ -295,7 +295,6 @@ class AppendedFile:
 
     def _upload_all(self) -> None:
         try:
-            with open(self._file.name, "rb") as file:
-                write_bytes(self._path, file.read())
+            write_bytes(self._path, read_bytes(self._file.name))
         except (OSError, StorageUnavailable) as error:
             _logger.warning("%s; training continues, and the log is uploaded later", error)

@@ -15,7 +15,7 @@ from albert_tf.checkpoints import step_of
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, is_remote, open_file, read_bytes, read_json, sha256_of, size
+from albert_tf.files import exists, is_remote, read_bytes, read_json, sha256_of, size
 from albert_tf.input import record_order
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
@@ -151,10 +151,8 @@ class Records(NamedTuple):
             digest = (manifest.get("vocabulary") or {}).get("sha256")
             for found in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
                 if name and digest and exists(found) and sha256_of(found) == digest:
-                    with open_file(found, "rb") as file:
-                        content = file.read()
                     is_model = name.endswith(".model")
-                    return {os.path.basename(name) if is_model else "vocab.txt": content}
+                    return {os.path.basename(name) if is_model else "vocab.txt": read_bytes(found)}
         if name:
             _logger.info(
                 "note: the vocabulary %s of the training data was not found unchanged, and is not "

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import write_text
 from benchmarks import corpus, tasks
 from benchmarks.comparison import OURS, Suite
 from benchmarks.interleaving import interleave
@@ -69,8 +70,7 @@ def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
     """Return the command that runs one pretraining step and saves, with both engines."""
     files = corpus.records(data, folder, LENGTH, PREDICTIONS)
     path = os.path.join(folder, "albert_config.json")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(config.to_json())
+    write_text(path, config.to_json())
     numbers = iter(range(1_000_000))
 
     def command(engine: str = "tensorflow", keeps: bool = False) -> Parts:
