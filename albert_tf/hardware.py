@@ -80,8 +80,7 @@ GENERATIONS: dict[str, Generation] = {
         error=(0.86, 1.13),
     ),
     "v5p": Generation(
-        *("v5p", 2, 1, 459e12, int(95.74 * GIB), 2765e9, 600e9, 1750e6),
-        shapes=_CUBES,
+        *("v5p", 2, 1, 459e12, int(95.74 * GIB), 2765e9, 600e9, 1750e6), shapes=_CUBES
     ),
     "v6e": Generation(
         *("v6e", 1, 1, 918e12, int(31.25 * GIB), 1638e9, 400e9, 1750e6),

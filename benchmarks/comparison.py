@@ -105,11 +105,7 @@ def products(
 
 
 def compare(
-    suite: Suite,
-    what: str,
-    cases: list[Case],
-    left_out: dict[str, str],
-    bound: Case | None = None,
+    suite: Suite, what: str, cases: list[Case], left_out: dict[str, str], bound: Case | None = None
 ) -> list[Measurement]:
     """Measure cases in interleaved rounds, together with the machine's rate of matrix products.
 

@@ -72,12 +72,7 @@ class Attempt:
 
 ATTEMPTS = {
     "paper": Attempt(),
-    "muon": Attempt(
-        recipe="small_cpu_muon",
-        masked=0.28,
-        data={"ngram": 1},
-        spread=0.96,
-    ),
+    "muon": Attempt(recipe="small_cpu_muon", masked=0.28, data={"ngram": 1}, spread=0.96),
     "huggingface": Attempt(huggingface={"learning_rate": 5e-5, "batch_size": 8}),
     "huggingface-tuned": Attempt(huggingface={"learning_rate": 1e-3, "batch_size": 64}),
 }

@@ -12,11 +12,7 @@ ROUNDS = 5
 
 
 def measured_here(
-    scale: Scale,
-    model: AlbertConfig,
-    reference: AlbertConfig,
-    shape: tuple[int, int],
-    engine: str,
+    scale: Scale, model: AlbertConfig, reference: AlbertConfig, shape: tuple[int, int], engine: str
 ) -> dict[str, list[float]]:
     """Return speed of training steps in each of several rounds, next to a reference.
 

@@ -83,10 +83,7 @@ def test_defaults_and_values():
         ({"output_file": "./a//b.txt"}, {"output_file": "a/b.txt"}),
         ({"output_file": pathlib.Path("gs://b/./x")}, {"output_file": "gs:/b/x"}),
         ({"work_dir": "w/", "templates": "x/../t"}, {"work_dir": "w", "templates": "t"}),
-        (
-            {"input_file": ("~/x/", "./y/**/*.txt", "")},
-            {"input_file": ("/me/x", "y/**/*.txt", "")},
-        ),
+        ({"input_file": ("~/x/", "./y/**/*.txt", "")}, {"input_file": ("/me/x", "y/**/*.txt", "")}),
     ],
 )
 def test_paths_have_one_spelling(arguments, expected, monkeypatch):

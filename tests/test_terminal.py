@@ -57,10 +57,7 @@ def test_a_terminal_gets_one_line_rewritten(clock):
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [
-        (
-            200,
-            "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s  lr 7.35e-03",
-        ),
+        (200, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s  lr 7.35e-03"),
         (77, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s"),
         (65, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406  1656.7 seq/s"),
         (64, "step 1240/3200  3:11 left  loss 6.4361  MLM 0.1406"),

@@ -21,12 +21,7 @@ from albert_tf.report.sections import text_table
 from albert_tf.weights import adjacent_config
 
 # Config files in folders of models: ours and the original's, Hugging Face's, those of exports.
-_IN_FOLDERS = (
-    CONFIG_FILE,
-    "config.json",
-    f"assets/{CONFIG_FILE}",
-    f"encoder/assets/{CONFIG_FILE}",
-)
+_IN_FOLDERS = (CONFIG_FILE, "config.json", f"assets/{CONFIG_FILE}", f"encoder/assets/{CONFIG_FILE}")
 
 # Parts in the picture -> color. Small parts are drawn together.
 _PICTURED = {
@@ -93,9 +88,7 @@ def parts_of(config: AlbertConfig, length: int, predictions: int) -> list[Part]:
             blocks * (4 * 2 * length * h * h + 2 * 2 * length * length * h),
         ),
         Part(
-            "feed-forward",
-            feed_forwards * (h * i + i + i * h + h),
-            blocks * 2 * 2 * length * h * i,
+            "feed-forward", feed_forwards * (h * i + i + i * h + h), blocks * 2 * 2 * length * h * i
         ),
         Part("layer norms", 2 * e + (attentions + feed_forwards) * 2 * h, 0),
         Part("pooler", h * h + h, 2 * h * h),

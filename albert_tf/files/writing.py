@@ -29,8 +29,7 @@ _PROCESSES = f"{platform.node()}-{_CONTAINER}"
 
 
 def check_outputs(
-    outputs: Mapping[str, Iterable[str]],
-    inputs: Mapping[str, Iterable[str | None]],
+    outputs: Mapping[str, Iterable[str]], inputs: Mapping[str, Iterable[str | None]]
 ) -> None:
     """Check that files can be written without replacing what is read, or one another.
 

@@ -197,11 +197,7 @@ def _read_window(index: RecordIndex, order: RecordOrder | _FileOrder, window: in
 
 
 def draw(
-    batch: Mapping[str, np.ndarray],
-    numbers: np.ndarray,
-    masks: Masks,
-    seed: int,
-    purpose: int,
+    batch: Mapping[str, np.ndarray], numbers: np.ndarray, masks: Masks, seed: int, purpose: int
 ) -> dict[str, np.ndarray]:
     """Draw which pairs of a batch are swapped, where their files leave that open, and masks.
 

@@ -99,12 +99,7 @@ class TaskModel(TextModel, Generic[Task]):
             raise InputError(f"`{min(unknown)}`: must be one of {', '.join(cls.settings)}")
         folder = preset.folder if cls._has_head(preset) else os.devnull
         options = cls.kind.load("options")(
-            output_dir=folder,
-            do_train=False,
-            do_eval=False,
-            do_predict=True,
-            **settings,
-            **fixed,
+            output_dir=folder, do_train=False, do_eval=False, do_predict=True, **settings, **fixed
         )
         options = inherit(options)
         options.check()

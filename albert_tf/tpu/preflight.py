@@ -88,11 +88,7 @@ def _times(time: StepTime, steps: int) -> str:
 
 
 def _row(
-    compiled: Compiled,
-    where: Slice,
-    micro: int,
-    remat: bool,
-    options: PreflightOptions,
+    compiled: Compiled, where: Slice, micro: int, remat: bool, options: PreflightOptions
 ) -> str:
     """Return the line for one micro-batch size on one slice."""
     start = f"{micro:11}  {'yes' if remat else 'no':5}"

@@ -48,8 +48,7 @@ class TrainingOptions(DeviceOptions):
         path="weights",
     )
     init_from_group0: bool = option(
-        False,
-        "Initialize every group of layers from group 0 of --init_checkpoint.",
+        False, "Initialize every group of layers from group 0 of --init_checkpoint."
     )
     do_train: bool = option(False, "Whether to train.", group="Training", common=True)
     do_eval: bool = option(

@@ -164,10 +164,7 @@ def test_quick_runs(name, tmp_path):
 
 # With weights so large that it shows in the loss where anything attends.
 CONFIG = dataclasses.replace(
-    tiny.CONFIG,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.3,
+    tiny.CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.3
 )
 
 
@@ -219,11 +216,7 @@ class OnGpu(Actor):
         if self.name in self.failing:
             raise ProcessFailed(self, self.failing[self.name], 1)
         self.count += 1
-        self.device = {
-            "platform": "gpu",
-            "name": "NVIDIA H100 80GB HBM3",
-            "peak_memory": 3 * 2**30,
-        }
+        self.device = {"platform": "gpu", "name": "NVIDIA H100 80GB HBM3", "peak_memory": 3 * 2**30}
         if self.name == "matrix products on JAX":
             return steps * 1e-6
         return steps * (1.0 if self.count > 1 else 10.0)

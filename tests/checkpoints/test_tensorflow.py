@@ -25,12 +25,7 @@ def flip(path):
 @pytest.mark.parametrize("ending", ["data-00000-of-00001", "index"])
 @pytest.mark.parametrize(
     "damage",
-    [
-        lambda path: cut(path, 0.6),
-        lambda path: cut(path, 0),
-        pathlib.Path.unlink,
-        flip,
-    ],
+    [lambda path: cut(path, 0.6), lambda path: cut(path, 0), pathlib.Path.unlink, flip],
     ids=["cut", "empty", "missing", "changed"],
 )
 def test_damage_is_found(tmp_path, damage, ending):

@@ -30,12 +30,7 @@ CASES = [
         "--data_dir=x: contains no x/RTE/train.tsv",
     ),
     (
-        (
-            "run_classifier.py",
-            "--do_eval",
-            "--do_train=False",
-            "--eval_file={0}/eval.tsv",
-        ),
+        ("run_classifier.py", "--do_eval", "--do_train=False", "--eval_file={0}/eval.tsv"),
         "contains no trained model; without --do_train, name the folder of one",
     ),
     (("run_race.py", CONFIG, "--data_dir=data/x"), "--data_dir=data/x: no such file or folder"),

@@ -113,6 +113,4 @@ def test_columns_are_learned_evaluated_and_predicted(tmp_path, monkeypatch):
 
     (tmp_path / "other.txt").write_text("Anna B-ORG\n")
     with pytest.raises(InputError, match="contains a model with the tags"):
-        call(
-            *("run_tagger.py", "--do_train", *flags, f"--train_file={tmp_path}/other.txt"),
-        )
+        call(*("run_tagger.py", "--do_train", *flags, f"--train_file={tmp_path}/other.txt"))

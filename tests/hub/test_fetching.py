@@ -65,12 +65,7 @@ GOOD_TAR = tar(
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        GOOD_TAR,
-        gzip.compress(GOOD_TAR),
-        zipped(*FILES.items(), ("__MACOSX/._x", b"y")),
-    ],
+    "content", [GOOD_TAR, gzip.compress(GOOD_TAR), zipped(*FILES.items(), ("__MACOSX/._x", b"y"))]
 )
 def test_files_are_unpacked(content, tmp_path):
     (tmp_path / "archive").write_bytes(content)

@@ -78,10 +78,7 @@ def test_the_head_for_no_answer_comes_back(tmp_path):
 
 
 THEIR_OUTPUTS = {
-    "pretraining": {
-        "masked_lm_logits": "prediction_logits",
-        "sentence_order_logits": "sop_logits",
-    },
+    "pretraining": {"masked_lm_logits": "prediction_logits", "sentence_order_logits": "sop_logits"},
     "span": {"start_logits": "start_logits", "end_logits": "end_logits"},
     "classifier": {"logits": "logits"},
     "choice": {"logits": "logits"},

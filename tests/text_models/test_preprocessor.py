@@ -63,8 +63,7 @@ def test_python_strings_and_arrays(tokenizers, kind):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("kind", "in_graph"),
-    [*((kind, False) for kind in KINDS), *slow(("wordpiece", True))],
+    ("kind", "in_graph"), [*((kind, False) for kind in KINDS), *slow(("wordpiece", True))]
 )
 def test_a_pipeline_of_tensorflow(tokenizers, monkeypatch, kind, in_graph):
     tokenizer = tokenizers[kind]

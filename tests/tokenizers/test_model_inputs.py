@@ -138,10 +138,7 @@ def test_prompts_and_padding(tokenizer):
         ({"texts": b"a"}, "`texts`=b'a': must be a text or a sequence of texts, not bytes"),
         ({"texts": ["a", float("nan")]}, "`texts`[1]=nan: must be a text, not float"),
         ({"texts": ["a"], "pairs": [None]}, "`pairs`[0]=None: must be a text, not NoneType"),
-        (
-            {"texts": ["a", "b"], "pairs": "c"},
-            "`pairs`: must be as many as `texts`, 2, not 1",
-        ),
+        ({"texts": ["a", "b"], "pairs": "c"}, "`pairs`: must be as many as `texts`, 2, not 1"),
         (
             {"texts": ["a", "the \ud83d cat"]},
             r"`texts`[1]: contains \ud83d, half of a surrogate pair",

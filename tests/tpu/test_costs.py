@@ -73,10 +73,7 @@ CONDITION = """  %limit = s32[]{:T(128)} constant(3)
 
 @pytest.mark.parametrize(
     ("line", "others"),
-    [
-        (", body=%body", KNOWN_TRIPS),
-        ("  ROOT %more = pred[]{:T(512)} constant(true)\n", CONDITION),
-    ],
+    [(", body=%body", KNOWN_TRIPS), ("  ROOT %more = pred[]{:T(512)} constant(true)\n", CONDITION)],
     ids=["of the compiler", "in the condition"],
 )
 def test_a_number_of_trips_in_the_program_goes_first(line, others):

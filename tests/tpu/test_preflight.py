@@ -322,8 +322,7 @@ def compile_step(options, tmp_path):
 
 @with_compiler
 @pytest.mark.parametrize(
-    "name",
-    ["v5e:2x2", *(pytest.param(n, marks=pytest.mark.manual) for n in OTHERS)],
+    "name", ["v5e:2x2", *(pytest.param(n, marks=pytest.mark.manual) for n in OTHERS)]
 )
 def test_the_step_compiles_for_each_generation(compile_step, name):
     fused, plain = compile_step(name, "auto"), compile_step(name, "plain")

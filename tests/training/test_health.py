@@ -99,11 +99,7 @@ IN_MICRO_BATCHES = ("adamw", 2, 0.0)  # not clipped
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("settings", "bad"),
-    [
-        *(((), bad) for bad in BAD),
-        (IN_MICRO_BATCHES, "nan"),
-        (IN_MICRO_BATCHES, "overflow"),
-    ],
+    [*(((), bad) for bad in BAD), (IN_MICRO_BATCHES, "nan"), (IN_MICRO_BATCHES, "overflow")],
 )
 def test_a_step_that_is_not_finite_changes_nothing_but_its_number(settings, bad):
     step = as_new(*settings)

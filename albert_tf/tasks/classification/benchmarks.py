@@ -212,11 +212,7 @@ GLUE = _by_name(
         "AX",
         **_MNLI,
         folders=("AX", "diagnostic"),
-        sets={
-            "train": (),
-            "eval": (),
-            "predict": (RowSet(_AX, "ax", "_ax", "AX.tsv"),),
-        },
+        sets={"train": (), "eval": (), "predict": (RowSet(_AX, "ax", "_ax", "AX.tsv"),)},
         missing=dict.fromkeys(
             ("train", "eval"),
             "`task_name`=AX: has no labeled rows; predict it (`do_predict`) with the `output_dir` "

@@ -306,10 +306,7 @@ _UNLABELED = "-"
 
 
 def read_examples(
-    dataset: ClassificationDataset,
-    rows: RowSet,
-    labeled: bool | None,
-    may_lack_label: bool = False,
+    dataset: ClassificationDataset, rows: RowSet, labeled: bool | None, may_lack_label: bool = False
 ) -> list[Example]:
     """Return the examples of a set, with labels if it is `labeled`; if None, where there are any.
 

@@ -14,10 +14,7 @@ from albert_tf.tokenizers import Tokenizer, packing
 
 
 def featurize(
-    examples: Sequence[Example],
-    tokenizer: Tokenizer,
-    max_seq_length: int,
-    long_texts: str = "head",
+    examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int, long_texts: str = "head"
 ) -> Features:
     """Encode texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
 

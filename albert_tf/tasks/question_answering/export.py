@@ -112,8 +112,7 @@ def _independent(
     part = tf.shape(windows.inside)[1]
     place = tf.range(tf.cast(part, tf.int64))
     within = tf.minimum(
-        windows.position[:, None] + place,
-        tf.shape(outputs["start_logits"], tf.int64)[1] - 1,
+        windows.position[:, None] + place, tf.shape(outputs["start_logits"], tf.int64)[1] - 1
     )
     starts, ends = (
         tf.cast(tf.gather(outputs[f"{kind}_logits"], within, batch_dims=1), tf.float64)

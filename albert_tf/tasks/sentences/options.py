@@ -40,11 +40,7 @@ class SentenceOptions(FineTuningOptions):
     settings_file: ClassVar[str] = KIND.settings_file
 
     task_name: str = inherited_option(
-        "table",
-        "table for your own files, or sts-b",
-        choices=TASKS,
-        group="Data",
-        common=True,
+        "table", "table for your own files, or sts-b", choices=TASKS, group="Data", common=True
     )
     data_dir: str | None = option(
         None,

@@ -77,11 +77,7 @@ class SentenceEncoder(TaskModel[SentenceTask]):
         return self._trained_model.encoder
 
     def fit(
-        self,
-        pairs: Any,
-        scores: Any = None,
-        validation_data: Any = None,
-        **arguments: Any,
+        self, pairs: Any, scores: Any = None, validation_data: Any = None, **arguments: Any
     ) -> keras.callbacks.History:
         """Train the encoder, as run_sentences.py does, with the `fit` of Keras.
 

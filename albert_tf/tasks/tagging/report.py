@@ -21,9 +21,7 @@ _CONTEXT = 60  # characters shown around the errors of a text
 
 
 def entity_sections(
-    texts: Sequence[str],
-    truth: Sequence[Sequence[Entity]],
-    predicted: Sequence[Sequence[Entity]],
+    texts: Sequence[str], truth: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]
 ) -> list[Section]:
     """Return results by type, confused types, and the worst errors, from the entities of texts."""
     counts = count_matches(truth, predicted)

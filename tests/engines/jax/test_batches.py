@@ -77,11 +77,7 @@ def test_errors_come_in_their_place_as_they_are(error):
 
 def test_threads_end_with_the_iterator():
     source = Numbers()
-    closed, dropped, ended = (
-        prefetched(source),
-        prefetched(source),
-        prefetched(Numbers(3)),
-    )
+    closed, dropped, ended = (prefetched(source), prefetched(source), prefetched(Numbers(3)))
     for batches in (closed, dropped, ended):
         next(batches)
     assert any(t.name.startswith("grain") for t in threading.enumerate())

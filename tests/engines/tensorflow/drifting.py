@@ -43,12 +43,7 @@ def main() -> None:
             assert saved(folder) == []
 
 
-def train_with_drift(
-    engine: TensorFlowEngine,
-    step: TrainingStep,
-    folder: str,
-    every: int,
-) -> None:
+def train_with_drift(engine: TensorFlowEngine, step: TrainingStep, folder: str, every: int) -> None:
     weight = step.model.weights[0].value
 
     def drift() -> dict[str, float]:

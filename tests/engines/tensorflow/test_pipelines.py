@@ -158,8 +158,7 @@ def order(index: RecordIndex, batch_size: int, shuffle_buffer_size: int, count: 
 @pytest.mark.integration
 # Lanes of one row and of several; windows of one batch and of several epochs; an odd batch.
 @pytest.mark.parametrize(
-    ("batch_size", "shuffle_buffer_size", "pipelines"),
-    [(8, 60, 2), *slow((60, 10000, 4))],
+    ("batch_size", "shuffle_buffer_size", "pipelines"), [(8, 60, 2), *slow((60, 10000, 4))]
 )
 def test_any_step_can_be_the_first_for_any_number_of_pipelines(
     index, batch_size, shuffle_buffer_size, pipelines

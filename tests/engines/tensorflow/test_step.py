@@ -214,9 +214,7 @@ EXECUTIONS = {
     [
         ("shared", ["fused, traced and computed again"]),
         pytest.param(
-            "inner groups",
-            ["fused and traced", "plain and computed again"],
-            marks=pytest.mark.slow,
+            "inner groups", ["fused and traced", "plain and computed again"], marks=pytest.mark.slow
         ),
     ],
 )
