@@ -9,6 +9,7 @@ within one run. Libraries that are not installed are left out and reported. --qu
 measures the smallest shapes and writes to build/benchmarks: it shows that everything works.
 """
 
+import importlib
 import os
 import shlex
 import sys
@@ -21,7 +22,7 @@ from albert_tf.options import check_limits, command
 from albert_tf.terminal import duration
 from benchmarks.comparison import Options, Suite
 from benchmarks.measurements import write
-from benchmarks.parts import PARTS, runner
+from benchmarks.parts import PARTS
 
 
 @stoppable()
@@ -46,7 +47,7 @@ def run(options: Options) -> None:
     names = options.only or tuple(PARTS)
     for number, name in enumerate(names, start=1):
         start = time.monotonic()
-        result = runner(name)(suite)
+        result = importlib.import_module(f"benchmarks.parts.{name}").run(suite)
         suite.progress.clear()
         if options.works and not result.measurements:
             raise InputError(

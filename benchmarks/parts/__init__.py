@@ -1,11 +1,5 @@
 """The parts of the suite, by name; each is a module with `run(suite) -> Result`."""
 
-import importlib
-from collections.abc import Callable
-
-from benchmarks.comparison import Suite
-from benchmarks.measurements import Result
-
 # Name of the module and of the result -> what it measures.
 PARTS = {
     "pretraining_step": "a pretraining step at three sizes, compared with other libraries",
@@ -15,8 +9,3 @@ PARTS = {
     "records_to_batches": "TFRecords to batches, on one and two cores",
     "startup": "start-up time: imports, --help, the first step, compilation, exports",
 }
-
-
-def runner(name: str) -> Callable[[Suite], Result]:
-    """Return the function that measures a part."""
-    return importlib.import_module(f"benchmarks.parts.{name}").run

@@ -15,7 +15,7 @@ import time
 
 from albert_tf.children import child, stoppable
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_text, remove, write_text
+from albert_tf.files import exists, make_folder, read_text, remove, sizes, write_text
 from albert_tf.options import command, option
 from examples.demo.stages import DOCS, STAGES
 
@@ -137,14 +137,7 @@ def _run_commands(commands: list[list[str]]) -> dict:
 
 def _size(path: str) -> str:
     """Return the size of a file, or of all files in a folder, as text."""
-    if os.path.isdir(path):
-        total = sum(
-            os.path.getsize(os.path.join(folder, name))
-            for folder, _, names in os.walk(path)
-            for name in names
-        )
-    else:
-        total = os.path.getsize(path)
+    total = sum(sizes(path).values()) if os.path.isdir(path) else os.path.getsize(path)
     return f"{total / 1e6:.1f} MB" if total >= 1e5 else f"{total / 1e3:.1f} kB"
 
 

@@ -10,6 +10,7 @@ give it away, is removed from every passage.
 
 import collections
 import dataclasses
+import itertools
 import random
 import re
 from collections.abc import Iterator
@@ -56,15 +57,9 @@ def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]
 
 def read_documents(path: str) -> Iterator[list[str]]:
     """Yield the documents of a file as lists of sentences, without empty documents."""
-    sentences: list[str] = []
-    for line in read_lines(path):
-        if line := stripped(line):
-            sentences.append(line)
-        elif sentences:
-            yield sentences
-            sentences = []
-    if sentences:
-        yield sentences
+    for has_text, lines in itertools.groupby(map(stripped, read_lines(path)), bool):
+        if has_text:
+            yield list(lines)
 
 
 def run(options: PassageOptions) -> None:
