@@ -23,8 +23,6 @@ SIZES = {
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 64,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
     "max_position_embeddings": 64,
     "initializer_range": 0.1,  # so small a model learns nothing for long from smaller weights
 }

@@ -27,8 +27,6 @@ CONFIG = {
     "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "intermediate_size": 96,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
     "max_position_embeddings": 32,
     "initializer_range": 0.1,
 }

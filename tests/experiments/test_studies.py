@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options import flag_name
 from albert_tf.training.options import PretrainingOptions
@@ -28,6 +27,7 @@ from experiments.study import MASKED_LM, OWN, Study
 from experiments.workspace import Corpus, Workspace
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, VOCAB_SIZE, call
+from tests.support import tiny
 from tests.support.texts import Killed
 
 DATA_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingDataOptions)}
@@ -130,14 +130,7 @@ def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypat
 
 SCALE = Scale(
     name="tiny",
-    config=AlbertConfig(
-        vocab_size=VOCAB_SIZE,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-    ),
+    config=dataclasses.replace(tiny.CONFIG, vocab_size=VOCAB_SIZE, max_position_embeddings=LENGTH),
     data={
         "max_seq_length": LENGTH,
         "max_predictions_per_seq": PREDICTIONS,

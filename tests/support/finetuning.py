@@ -1,6 +1,6 @@
 """A problem that a tiny model learns in seconds: texts of two kinds of words, in files."""
 
-import json
+import dataclasses
 import pathlib
 import random
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tokenizers import Tokenizer
+from tests.support import tiny
 
 WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
 LENGTH = 24
@@ -16,17 +17,6 @@ LENGTH = 24
 NO_TRAINING = {
     "do_train": False, "albert_config_file": None, "vocab_file": None, "train_file": None,
 }  # fmt: skip
-
-CONFIG = {
-    "embedding_size": 8,
-    "hidden_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": LENGTH,
-}
 
 
 def word_pieces(folder: pathlib.Path, words: Iterable[str]) -> Tokenizer:
@@ -39,8 +29,9 @@ def word_pieces(folder: pathlib.Path, words: Iterable[str]) -> Tokenizer:
 def write_files(folder: pathlib.Path) -> Tokenizer:
     """Write a vocabulary, a config and tables of texts of very different lengths."""
     tokenizer = word_pieces(folder, sum(WORDS.values(), []))
-    config = {**CONFIG, "vocab_size": tokenizer.vocab_size}
-    (folder / "config.json").write_text(json.dumps(config))
+    sizes = {"vocab_size": tokenizer.vocab_size, "max_position_embeddings": LENGTH}
+    config = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, **sizes)
+    (folder / "config.json").write_text(config.to_json())
     draw = random.Random(0)
     for name, count in (("train", 66), ("eval", 37), ("predict", 21)):
         lines = ["text\tlabel"]

@@ -1,5 +1,6 @@
 """What tests of served models share: a small vocabulary, tricky texts, models that differ."""
 
+import dataclasses
 import pathlib
 import random
 
@@ -11,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
-from tests.support.models import random_model, values_of
+from tests.support.models import TRAINED, random_model, values_of
 from tests.support.references import trained_sentencepiece
 
 WORDS = (
@@ -66,14 +67,8 @@ def write_vocabulary(folder) -> Tokenizer:
 
 
 def config_for(tokenizer: Tokenizer) -> AlbertConfig:
-    return AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=LONGEST,
+    return dataclasses.replace(
+        TRAINED, vocab_size=tokenizer.vocab_size, max_position_embeddings=LONGEST
     )
 
 
