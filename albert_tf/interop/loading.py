@@ -249,6 +249,19 @@ def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> No
         )
 
 
+def labels_in(folder: str, kind: TaskKind) -> tuple[str, ...]:
+    """Return the labels of a model, numbered if it has no names for them.
+
+    Returns () if there is no head of the kind in the folder.
+    """
+    weights, heads = open_weights(folder), {head.name: head for head in kind.heads}
+    found = next((heads[name] for name in possible_heads(weights, folder) if name in heads), None)
+    if not (found and found.labeled):
+        return ()
+    outputs = weights.tensors[f"{found.scope}output_bias"].shape[0]
+    return find_adjacent_files(folder).labels_of(outputs)
+
+
 class Preset(NamedTuple):
     """Weights by name, opened but not read.
 

@@ -379,7 +379,7 @@ def _only_one(examples: Sequence[Example], label: str) -> InputError:
 def _ids_of(labels: tuple[str, ...]) -> dict[str, int]:
     """Return the ids of labels, which may come from elsewhere, by their normalized names."""
     ids = {label: number for number, label in enumerate(labels)}
-    by_number = {whole_number(label): number for label, number in ids.items()}
+    by_number = {whole_number(n.removeprefix("LABEL_")): number for n, number in ids.items()}
     return by_number | {normalized_label(label): number for label, number in ids.items()} | ids
 
 

@@ -21,6 +21,7 @@ from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import AdjacentFiles, labels_text, read_labels
 from albert_tf.interop.file_names import LABELS_FILE
+from albert_tf.interop.loading import labels_in
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
@@ -59,14 +60,15 @@ def restore(
     """Return what the outputs of a trained model mean, by its `target.json` and `labels.json`.
 
     Without a `target.json`, the model is a plain classifier, or one of numbers if it has a single
-    label. Labels of the data set that a model of another origin has in another order, or with other
-    capitals, are those of the data set, in the order of the model's outputs.
+    label. Labels of the data set that a model of another origin has in another order, with other
+    capitals, or as LABEL_0 for 0, are those of the data set, in the order of the model's outputs.
     """
     kind: Any = AdjacentFiles().target(KIND, len(labels)) or SavedTarget.kind
     saved = saved or SavedTarget(kind=kind)
     names = {label.casefold(): label for label in dataset.labels or ()}
-    if len(labels) == len(names) and names.keys() == {label.casefold() for label in labels}:
-        labels = [names[label.casefold()] for label in labels]
+    folded = [label.casefold().removeprefix("label_") for label in labels]
+    if len(labels) == len(names) and names.keys() == {*folded}:
+        labels = [names[label] for label in folded]
     return TARGETS[saved.kind](dataset, tuple(labels), saved.spread)
 
 
@@ -187,14 +189,16 @@ class ClassificationTask(FineTuningTask):
         return read_json(path, SavedTarget) if exists(path) else None
 
     def _trained_target(self) -> Target | None:
-        saved, labels = self._saved_target(), read_labels(f"{self.options.output_dir}/")
-        pairs = self.dataset.pairs
+        options, pairs = self.options, self.dataset.pairs
+        saved, labels = self._saved_target(), read_labels(f"{options.output_dir}/")
         # That it is for another target is reported first.
         if saved and saved.kind == self.dataset.target and saved.pairs not in (None, pairs):
             raise InputError(
-                f"`output_dir`={self.options.output_dir}: contains a model for "
+                f"`output_dir`={options.output_dir}: contains a model for "
                 f"{TEXTS[saved.pairs]}, not for {TEXTS[pairs]}"
             )
+        if not (labels or options.do_train or (saved and saved.kind == "regression")):
+            labels = labels_in(options.output_dir, KIND)
         return restore(self.dataset, saved, labels) if saved or labels else None
 
     def _other_labels(self, trained: Target) -> InputError:

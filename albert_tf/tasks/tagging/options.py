@@ -66,11 +66,12 @@ class TaggingSettings(TaskSettings):
     Attributes:
         unit: "words" if it was trained on words, and reads those of a raw text joined by single
             spaces; "text" if it was trained on raw texts, and reads them as they are.
-        tags: "entities" if tags have prefixes and types; "plain" if each word has a label.
+        tags: "entities" if tags have prefixes and types; "plain" if each word has a label; None if
+            unknown, so that the tags themselves tell.
     """
 
     unit: Literal["words", "text"] = "words"
-    tags: Literal["entities", "plain"] = "entities"
+    tags: Literal["entities", "plain"] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.file_names import LABELS_FILE
+from albert_tf.interop.loading import labels_in
 from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
@@ -51,6 +52,7 @@ from albert_tf.tasks.tagging.tags import (
     chunks,
     count_matches,
     invalid_tags,
+    kind_of,
 )
 from albert_tf.tasks.tagging.windows import (
     TEXT,
@@ -92,7 +94,9 @@ class TaggingTask(FineTuningTask):
         super().__init__(options, tokenizer)
         self.objective = TokenClassificationObjective()
         self._texts = {split: self._read_files(split) for split in options.splits()}
-        self.settings, self.labels = target or self._target()
+        settings, self.labels = target or self._target()
+        tags = settings.tags or kind_of(self.labels, options.tag_scheme)[0]
+        self.settings = dataclasses.replace(settings, tags=tags)
         self.metric = "eval_f1" if self.finds_entities else "eval_accuracy"
 
     @property
@@ -120,12 +124,10 @@ class TaggingTask(FineTuningTask):
         path = f"{folder}/{KIND.settings_file}"
         trained_labels = list(find_adjacent_files(folder).labels) if exists(path) else []
         if not self.options.do_train:
-            if not trained_labels:
-                raise InputError(
-                    f"`output_dir`={folder}: contains no {KIND.settings_file} and {LABELS_FILE}, "
-                    "so no trained tagger"
-                )
-            return read_json(path, TaggingSettings), trained_labels
+            if not (trained_labels := trained_labels or list(labels_in(folder, KIND))):
+                raise InputError(f"`output_dir`={folder}: contains no trained tagger")
+            settings = read_json(path, TaggingSettings) if exists(path) else TaggingSettings()
+            return settings, trained_labels
         texts = self._texts["train"]
         kind = kind_of_tags(texts, self.options.tag_scheme)
         labels = labels_of(texts, kind)

@@ -22,7 +22,7 @@ from albert_tf.tasks.tagging.readers import (
     labels_of,
     tagged_text,
 )
-from albert_tf.tasks.tagging.tags import Entity, kind_of
+from albert_tf.tasks.tagging.tags import Entity
 from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import TagWindows, predict_tags
 from albert_tf.text_models.fitting import SEED
@@ -87,8 +87,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             return tagger
         tagger._is_new = not has_head
         if found := preset.labels_of_outputs(given) if has_head else given:
-            kind, _ = kind_of(found, tagger._options.tag_scheme)
-            tagger._use(TaggingSettings(tags=kind), found)
+            tagger._use(TaggingSettings(), found)
         return tagger
 
     def _use(self, settings: TaggingSettings, labels: list[str]) -> None:
@@ -181,7 +180,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         tagged, held_out = self._given(_tagged_texts, columns, validation_data, arguments)
         if self._is_new:
             scheme = self._options.tag_scheme
-            kind = self.task.settings.tags if self.task else kind_of_tags(tagged, scheme)
+            kind = (self.task and self.task.settings.tags) or kind_of_tags(tagged, scheme)
             labels = labels_of(tagged, kind) if self.task is None else self.labels
             self._use(TaggingSettings(unit=tagged[0].unit, tags=kind), labels)  # type: ignore[arg-type]
             self._is_new = False

@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.export.build import _choose_head, export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.task_export import task_settings
+from albert_tf.finetuning.command import fine_tune
 from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
 from albert_tf.interop.convert import ConvertOptions, convert
 from albert_tf.interop.file_names import LABELS_FILE
@@ -22,6 +23,7 @@ from albert_tf.interop.loading import open_preset
 from albert_tf.prediction.rows import row_writer
 from albert_tf.prediction.tasks import Export, PredictOptions, load_export
 from albert_tf.task_kinds import kind_of
+from albert_tf.tasks import classification, tagging
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -266,6 +268,54 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     assert predict(export, {"text": ["x"]}) == [expected]
 
 
+def published(tmp_path, architecture, outputs, **fields) -> str:
+    """Return a Hugging Face folder of a random model."""
+    encoder = open_preset(write_weights(tmp_path))
+    model = getattr(albert_tf, architecture)(encoder.config, outputs)
+    values = {each.path: keras.ops.convert_to_numpy(each) for each in model.weights}
+    folder, fields = f"{tmp_path}/published", {"architectures": [architecture], **fields}
+    shutil.copytree(encoder.folder, folder, ignore=shutil.ignore_patterns("*.h5", "albert_*"))
+    write_huggingface_weights(folder, values, encoder.config, fields)
+    return folder
+
+
+def test_numbered_labels_are_those_of_a_data_set_by_its_numbers():
+    numbered = ("LABEL_0", "LABEL_1")
+    target = restore(dataclasses.replace(DATASET, labels=("0", "1")), None, numbered)
+    assert target.labels == ("0", "1")
+    target = restore(DATASET, None, numbered)
+    assert target.labels == numbered
+    assert target.encode(labeled("1", "LABEL_0")).tolist() == [1, 0]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("kind", "labels", "tags"),
+    [
+        (classification.KIND, None, None),
+        (tagging.KIND, None, "plain"),
+        (tagging.KIND, ["O", "B-X", "I-X"], "entities"),
+    ],
+)
+def test_a_published_model_predicts_whatever_its_labels_are(tmp_path, kind, labels, tags):
+    names = {"id2label": {str(id): label for id, label in enumerate(labels)}} if labels else {}
+    folder = published(tmp_path, kind.heads[0].huggingface, 3, **names)
+    (tmp_path / "texts.jsonl").write_text('{"text": "saw cat"}\n')
+    files = {"predict_file": f"{tmp_path}/texts.jsonl", "output_dir": f"{tmp_path}/out"}
+    options = kind.load("options")(do_predict=True, init_checkpoint=folder, **files)
+    fine_tune(options, kind.load("task"))
+    fine_tune(dataclasses.replace(options, init_checkpoint=None), kind.load("task"))
+    expected = labels or ["LABEL_0", "LABEL_1", "LABEL_2"]
+    written = "predictions.conll" if tags else "predictions.tsv"
+    assert (tmp_path / "out" / written).read_text().split()[-1] in expected
+    # As an export does.
+    (tmp_path / "out" / kind.settings_file).write_text('{"max_seq_length": 9}')
+    model = kind.load("text_model").from_preset(files["output_dir"])
+    assert model.labels == expected
+    assert not tags or model.task.settings.tags == tags
+    model.predict(["saw cat"])
+
+
 @pytest.mark.parametrize(
     ("outputs", "fields", "expected"),
     [
@@ -280,12 +330,7 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     ],
 )
 def test_all_agree_on_what_published_outputs_mean(tmp_path, outputs, fields, expected):
-    encoder = open_preset(write_weights(tmp_path))
-    model = albert_tf.AlbertForSequenceClassification(encoder.config, outputs)
-    values = {each.path: keras.ops.convert_to_numpy(each) for each in model.weights}
-    folder, fields = f"{tmp_path}/published", {"architectures": [type(model).__name__], **fields}
-    shutil.copytree(encoder.folder, folder, ignore=shutil.ignore_patterns("*.h5", "albert_*"))
-    write_huggingface_weights(folder, values, encoder.config, fields)
+    folder = published(tmp_path, "AlbertForSequenceClassification", outputs, **fields)
     source = open_preset(folder)
     options = ExportOptions(init_checkpoint=folder, export_path=f"{tmp_path}/export")
 
