@@ -120,18 +120,19 @@ def check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
 class _Start:
     flags: dict[str, Any]
     training_data: str
+    teacher: str = ""
 
 
-def start_file(options: TrainingOptions, data: str) -> dict[str, str]:
+def start_file(options: TrainingOptions, data: str, teacher: str = "") -> dict[str, str]:
     """Return file name -> content of the record of a start.
 
-    `data` identifies what is trained on; "" if unknown.
+    `data` identifies what is trained on, and `teacher` the weights of a teacher; "" if unknown.
     """
-    start = _Start(_flags(options), data)
+    start = _Start(_flags(options), data, teacher)
     return {START_FILE: to_json(dataclasses.asdict(start), indent=1, ensure_ascii=False) + "\n"}
 
 
-def warn_of_changes(options: TrainingOptions, data: str, step: int) -> None:
+def warn_of_changes(options: TrainingOptions, data: str, step: int, teacher: str = "") -> None:
     """Log a line of what has changed since the last start; arguments as of `start_file`.
 
     Raises:
@@ -158,6 +159,8 @@ def warn_of_changes(options: TrainingOptions, data: str, step: int) -> None:
             changes.append(f"the learning rate at step {step} is {now:.3g} instead of {was:.3g}")
     if "" not in (before.training_data, data) and before.training_data != data:
         changes.append("the training data is another")
+    if "" not in (before.teacher, teacher) and before.teacher != teacher:
+        changes.append("the teacher has other weights")
     if changes:
         _logger.warning("%s: since the last start, %s", options.output_dir, "; ".join(changes))
 

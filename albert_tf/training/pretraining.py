@@ -49,7 +49,7 @@ from albert_tf.training.run import (
     with_dtype,
     write_results,
 )
-from albert_tf.training.teacher import find_teacher, with_teacher
+from albert_tf.training.teacher import find_teacher, teacher_identity, with_teacher
 
 _logger = logging.getLogger(__name__)
 
@@ -115,7 +115,8 @@ def pretrain_checked(given: PretrainingOptions) -> None:
             step = create_training_step(engine, learner, objective, options)
             # Restore.
             data = engine.workers.from_chief(train_records.identity)
-            checkpoints = restore(engine, step, options, files, data)
+            teacher = engine.workers.from_chief(lambda: teacher_identity(options))
+            checkpoints = restore(engine, step, options, files, data, teacher)
             # Loop; evaluates and saves.
             stream = train_records.training_stream(options)
             trained = train(engine, step, stream, checkpoints, options, flops, periodic)

@@ -203,6 +203,7 @@ def restore(
     options: TrainingOptions,
     description: Mapping[str, str | bytes],
     data: str = "",
+    teacher: str = "",
 ) -> Checkpoints:
     """Load what training continues or starts from, in `output_dir`, which must be locked.
 
@@ -214,7 +215,7 @@ def restore(
         options: of the program.
         description: file name -> content of files to write next to the checkpoints, in addition to
             the model's config, once all input is known to be valid.
-        data: identifies what is trained on; "" if unknown.
+        data, teacher: as of `start_file`.
     """
     folder = engine.checkpoints_in(options.output_dir)
     checkpoints = Checkpoints(
@@ -230,7 +231,8 @@ def restore(
     origin: dict[str, str | bytes] = {}
     if checkpoints.restore_latest():
         _logger.info("resuming from %s", checkpoints.latest)
-        engine.workers.from_chief(lambda: warn_of_changes(options, data, training_step.step))
+        step = training_step.step
+        engine.workers.from_chief(lambda: warn_of_changes(options, data, step, teacher))
     elif options.init_checkpoint:
         with engine.workers.synchronized():
             load_initial_weights(
@@ -242,7 +244,7 @@ def restore(
     _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
     dtype = json.dumps({"dtype": options.dtype}) + "\n"
-    files = {**description, **origin, DTYPE_FILE: dtype, **start_file(options, data)}
+    files = {**description, **origin, DTYPE_FILE: dtype, **start_file(options, data, teacher)}
     write_description(engine, options.output_dir, training_step.model.config, files)
     return checkpoints
 

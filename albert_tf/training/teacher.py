@@ -15,6 +15,7 @@ dropout, on the inputs of the student.
 import dataclasses
 import logging
 import math
+import zlib
 
 import keras
 from keras import ops
@@ -67,6 +68,16 @@ def find_teacher(options: PretrainingOptions, config: AlbertConfig) -> AlbertCon
                 f"`teacher`={options.teacher}: has {name} {value}, but the student needs {least}"
             )
     return found
+
+
+def teacher_identity(options: PretrainingOptions) -> str:
+    """Return a checksum of the encoder of the teacher; "" if the options name none."""
+    if not options.teacher:
+        return ""
+    weights, checksum = open_weights(options.teacher), 0
+    for path in sorted(path for path in weights.tensors if path.startswith("bert/")):
+        checksum = zlib.crc32(weights.read(path).tobytes(), checksum)
+    return f"{checksum:08x}"
 
 
 def with_teacher(

@@ -12,9 +12,11 @@ from scipy.special import log_softmax, softmax
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training import teacher
+from albert_tf.training.folder import START_FILE, start_file, warn_of_changes
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import refusal
 from tests.support.backends import forward, gradient_function
+from tests.support.models import keras_file
 from tests.support.oracle import Oracle, random_weights
 from tests.support.tiny import CONFIG, LENGTH, batch
 
@@ -152,3 +154,15 @@ def test_a_teacher_that_cannot_read_the_examples_is_refused(changes, message, mo
     found = refusal(teacher.find_teacher, options, CONFIG)
     assert re.match(f"`teacher`=bert: {message}$", found), found
     assert teacher.find_teacher(dataclasses.replace(options, do_train=False), CONFIG) is None
+
+
+def test_other_weights_of_a_teacher_are_noticed(tmp_path, caplog):
+    path, out = str(keras_file(tmp_path / "teacher", model(TEACHER, 1)[0])), tmp_path / "out"
+    options = PretrainingOptions(output_dir=str(out), teacher=path)
+    before = teacher.teacher_identity(options)
+    out.mkdir()
+    (out / START_FILE).write_text(start_file(options, "x", before)[START_FILE])
+    for seed, said in ((1, ""), (2, f"{out}: since the last start, the teacher has other weights")):
+        keras_file(tmp_path / "teacher", model(TEACHER, seed)[0])
+        warn_of_changes(options, "x", 5, teacher.teacher_identity(options))
+        assert "".join(caplog.messages) == said
