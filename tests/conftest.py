@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from absl import flags
 from hypothesis import HealthCheck, settings
 
 from albert_tf.engines.startup import without_garbage_collection
@@ -22,6 +23,8 @@ from albert_tf.environment import KEPT_MEMORY
 from albert_tf.errors import InputError
 from albert_tf.files import remote
 from albert_tf.logs import logs_on_console
+from albert_tf.options import define_flags, from_flags
+from albert_tf.original_flags import define_original_flags
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Commands that tests start need not start again for it.
@@ -87,6 +90,15 @@ def run_python(*words: Any, **variables: str) -> subprocess.CompletedProcess[str
     """Run Python in the repository's root, with more variables of the environment."""
     command, environment = [sys.executable, *map(str, words)], {**os.environ, **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def parsed(options_class: type, *words: str) -> Any:
+    """Return the options that the words of a command, its name first, come to."""
+    values = flags.FlagValues()
+    define_flags(options_class, values)
+    define_original_flags(getattr(options_class, "original", {}), values)
+    assert values([*words]) == [words[0]]
+    return from_flags(options_class, values)
 
 
 def refusal(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:

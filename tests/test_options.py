@@ -22,7 +22,7 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.train_vocabulary import VocabularyOptions
 from examples.demo.passages import PassageOptions
-from tests.conftest import ROOT, run_python
+from tests.conftest import ROOT, parsed, run_python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +62,8 @@ def parse(*arguments: str) -> Options:
 
 def given(options_class: type, flag: str):
     """Return the options of a program to which a flag and all that are required are given."""
-    values = flags.FlagValues()
-    define_flags(options_class, values)
     required = [f"--{flag_name(f)}=x" for f in dataclasses.fields(options_class) if is_required(f)]
-    values(["program", *required, flag])
-    return from_flags(options_class, values)
+    return parsed(options_class, "program", *required, flag)
 
 
 def test_defaults_and_values():

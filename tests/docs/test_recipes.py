@@ -6,15 +6,13 @@ import re
 import shlex
 
 import pytest
-from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.configs import with_recipe_paths
-from albert_tf.options import define_flags, from_flags
 from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
 from albert_tf.tasks.classification.benchmarks import CLUE, GLUE
 from albert_tf.training.options import PretrainingOptions
-from tests.conftest import ROOT
+from tests.conftest import ROOT, parsed
 
 PAGES = [ROOT / "docs/clue.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
 PRETRAINING = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
@@ -101,10 +99,7 @@ def options_of(words: list[str]):
     else:
         module, _, name = OPTIONS[words[0]].rpartition(".")
         options_class = getattr(importlib.import_module(module), name)
-    values = flags.FlagValues()
-    define_flags(options_class, values)
-    assert values(with_recipe_paths(words)) == words[:1]
-    return from_flags(options_class, values)
+    return parsed(options_class, *with_recipe_paths(words))
 
 
 def training(path) -> list[PretrainingOptions]:

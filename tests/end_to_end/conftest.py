@@ -17,14 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from absl import flags
 
 from albert_tf.finetuning.command import run_kind
-from albert_tf.options import define_flags, flag_name, from_flags
-from albert_tf.original_flags import define_original_flags
+from albert_tf.options import flag_name
 from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from albert_tf.training.options import PretrainingOptions
-from tests.conftest import JAX_ENVIRONMENT, ROOT, once
+from tests.conftest import JAX_ENVIRONMENT, ROOT, once, parsed
 
 VOCAB_SIZE, LENGTH, PREDICTIONS = 600, 32, 5
 
@@ -118,12 +116,9 @@ def call(program: str, *words: str) -> str:
     else:
         work = importlib.import_module(_MODULES.get(program, program)).run
         options_class = typing.get_type_hints(work)["options"]
-    values = flags.FlagValues()
-    define_flags(options_class, values)
-    define_original_flags(getattr(options_class, "original", {}), values)
-    assert values([program, *words]) == [program]
+    options = parsed(options_class, program, *words)
     with contextlib.redirect_stdout(io.StringIO()) as output:
-        work(from_flags(options_class, values))
+        work(options)
     return output.getvalue()
 
 

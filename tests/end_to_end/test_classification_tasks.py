@@ -4,14 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.command import run_kind
-from albert_tf.options import define_flags, from_flags
-from albert_tf.tasks.classification import KIND
-from albert_tf.tasks.classification.options import ClassificationOptions
-from tests.end_to_end.conftest import results_of
+from tests.end_to_end.conftest import call, results_of
+from tests.support.finetuning import word_pieces
 from tests.support.glue_files import write_task
 from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
@@ -39,9 +35,7 @@ def model_flags(folder, vocabulary, vocab_size):
 def words(tmp_path_factory):
     """Return flags of a model whose vocabulary is a WordPiece one of a few words."""
     folder = tmp_path_factory.mktemp("model")
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in vocabulary))
-    return model_flags(folder, folder / "vocab.txt", len(vocabulary))
+    return model_flags(folder, folder / "vocab.txt", word_pieces(folder, WORDS).vocab_size)
 
 
 @pytest.fixture
@@ -49,12 +43,8 @@ def classify(tmp_path):
     """Run the program with flags; return what eval_results.txt holds."""
 
     def run(*arguments):
-        values = flags.FlagValues()
-        define_flags(ClassificationOptions, values)
         common = ["--max_seq_length=32", "--train_batch_size=16", f"--output_dir={tmp_path}/out"]
-        rest = values(["run_classifier.py", *common, *map(str, arguments)])
-        assert len(rest) == 1
-        run_kind(KIND, from_flags(ClassificationOptions, values))
+        call("run_classifier.py", *common, *map(str, arguments))
         return results_of(tmp_path / "out") if "--do_eval" in arguments else None
 
     return run

@@ -10,6 +10,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from tests.end_to_end.conftest import call, results_of
+from tests.support.finetuning import word_pieces
 from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration
@@ -34,9 +35,7 @@ CONFIG = {
 
 def write_model(folder, words, **changes):
     """Write a vocabulary and a config; return the flags that name them."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    config = {**CONFIG, **changes, "vocab_size": len(pieces)}
+    config = {**CONFIG, **changes, "vocab_size": word_pieces(folder, words).vocab_size}
     (folder / "config.json").write_text(json.dumps(config))
     return (
         f"--vocab_file={folder}/vocab.txt",

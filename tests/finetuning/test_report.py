@@ -7,16 +7,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from absl import flags
 
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.task import Baseline, ExampleSet
 from albert_tf.input.examples import Features
-from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import Section, Table
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.training.command_line import command_line, versions
+from tests.conftest import parsed
 from tests.support.html import read_page
 
 NASTY = "<script>alert(1)</script>"
@@ -131,8 +130,6 @@ def test_the_command_gives_the_same_options(options):
         options, middle_only=True, data_dir="a 'b' c", init_checkpoint="x"
     )
     words = shlex.split(command_line(options))
-    values = flags.FlagValues()
-    define_flags(MultipleChoiceOptions, values)
-    values(["program", *[word for word in words if word.startswith("--")]])
-    assert from_flags(MultipleChoiceOptions, values) == options
+    given = (word for word in words if word.startswith("--"))
+    assert parsed(MultipleChoiceOptions, "program", *given) == options
     assert not [word for word in words if "warmup" in word], "what is as usual is left out"

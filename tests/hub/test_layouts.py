@@ -32,6 +32,7 @@ from tests.conftest import GOLDEN, ROOT
 from tests.end_to_end.conftest import call
 from tests.interop.test_convert import run
 from tests.support import layouts, tiny
+from tests.support.finetuning import word_pieces
 from tests.support.hub import COMMIT, Hub
 from tests.support.hub import serving as serving_hub
 from tests.support.models import random_model
@@ -63,13 +64,6 @@ def config_for(vocab_size: int) -> AlbertConfig:
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     sizes = {"vocab_size": vocab_size, "max_position_embeddings": 32}
     return dataclasses.replace(tiny.CONFIG, **sizes, **dropout)
-
-
-@pytest.fixture
-def chinese_vocabulary(tmp_path: pathlib.Path) -> pathlib.Path:
-    path = tmp_path / "chinese.txt"
-    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "中", "文"]) + "\n")
-    return path
 
 
 def check_loads(name: str, config: AlbertConfig, values: dict[str, np.ndarray]) -> None:
@@ -111,13 +105,15 @@ NAMES = {
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
-def test_archives(name, tmp_path, monkeypatch, chinese_vocabulary):
+def test_archives(name, tmp_path, monkeypatch):
     monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
-    vocabulary = chinese_vocabulary if "_zh" in name else VOCABULARY
-    config = config_for(albert_tf.Tokenizer.load(str(vocabulary)).vocab_size)
+    tokenizer = albert_tf.Tokenizer.load(VOCABULARY)
+    if "_zh" in name:
+        tokenizer = word_pieces(tmp_path, "中文")
+    config = config_for(tokenizer.vocab_size)
     values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
     write, address = NAMES[name]
-    write(tmp_path / "published", config, values, vocabulary)
+    write(tmp_path / "published", config, values, pathlib.Path(tokenizer.path))
     with serving({address: layouts.packed(tmp_path / "published")}) as server:
         monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
         check_loads(name, config, values)

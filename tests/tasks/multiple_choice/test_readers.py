@@ -5,13 +5,11 @@ import itertools
 import json
 
 import pytest
-from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.options import define_flags, from_flags
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import fill, read_questions
-from tests.conftest import refusal
+from tests.conftest import parsed, refusal
 from tests.support.clue_files import C3, C3_TEST, write_c3, write_json, write_lines
 
 ARTICLE = {
@@ -162,11 +160,9 @@ def test_answers_are_not_needed_for_predictions(tmp_path):
 
 
 def test_flags_are_the_originals():
-    values = flags.FlagValues()
-    define_flags(MultipleChoiceOptions, values)
-    needed = ["--albert_config_file=c", "--spm_model_file=v", "--output_dir=o"]
-    values(["run_race.py", *needed, "--dropout_prob=0.2", "--num_keep_checkpoint=7"])
-    options = dataclasses.asdict(from_flags(MultipleChoiceOptions, values).with_defaults())
+    needed = ("--albert_config_file=c", "--spm_model_file=v", "--output_dir=o")
+    words = ("run_race.py", *needed, "--dropout_prob=0.2", "--num_keep_checkpoint=7")
+    options = dataclasses.asdict(parsed(MultipleChoiceOptions, *words).with_defaults())
     assert options.items() >= {
         "classifier_dropout": 0.2, "keep_checkpoint_max": 7, "do_train": True, "do_eval": True,
         "do_predict": False, "learning_rate": 1e-5, "train_step": 12000, "warmup_step": 1000,
