@@ -11,18 +11,18 @@ from albert_tf.config import AlbertConfig
 TRAINING = 3
 
 
-def encoder_flops(config: AlbertConfig, length: int, outputs: int | None = None) -> int:
+def encoder_flops(config: AlbertConfig, length: float, outputs: float | None = None) -> float:
     """Return the operations of the encoder for the forward pass of one example.
 
     Args:
         config: shape of the model.
-        length: length of the example in tokens, including padding.
+        length: length of the example in tokens, including padding; a mean need not be whole.
         outputs: number of positions at which the output of the last layer is used; by default all.
     """
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     projection = 2 * length * e * h if e != h else 0
 
-    def block(outputs: int) -> int:
+    def block(outputs: float) -> float:
         query_key_value_output = 2 * 2 * (length + outputs) * h * h
         scores_and_context = 2 * 2 * outputs * length * h
         feed_forward = 2 * 2 * outputs * h * i
@@ -33,8 +33,8 @@ def encoder_flops(config: AlbertConfig, length: int, outputs: int | None = None)
 
 
 def pretraining_flops(
-    config: AlbertConfig, length: int, predictions: int, sentence_order: bool = True
-) -> int:
+    config: AlbertConfig, length: float, predictions: float, sentence_order: bool = True
+) -> float:
     """Return the operations of pretraining for the forward and backward pass of one example.
 
     There are `predictions` positions at which tokens are predicted; they and `length` include
@@ -46,23 +46,23 @@ def pretraining_flops(
     return TRAINING * (encoder_flops(config, length, 1 + predictions) + masked_lm + order)
 
 
-def classification_flops(config: AlbertConfig, length: int, num_labels: int) -> int:
+def classification_flops(config: AlbertConfig, length: int, num_labels: int) -> float:
     """Return the operations of training a classifier on one example."""
     return TRAINING * (encoder_flops(config, length, 1) + _pooled_flops(config, num_labels))
 
 
-def token_classification_flops(config: AlbertConfig, length: int, num_labels: int) -> int:
+def token_classification_flops(config: AlbertConfig, length: int, num_labels: int) -> float:
     """Return the operations of training a classifier of every token on one example."""
     head = 2 * length * config.hidden_size * num_labels
     return TRAINING * (encoder_flops(config, length) + head)
 
 
-def span_flops(config: AlbertConfig, length: int) -> int:
+def span_flops(config: AlbertConfig, length: int) -> float:
     """Return the operations of training two logits per position on one example."""
     return TRAINING * (encoder_flops(config, length) + 2 * length * config.hidden_size * 2)
 
 
-def conditional_span_flops(config: AlbertConfig, length: int) -> int:
+def conditional_span_flops(config: AlbertConfig, length: int) -> float:
     """Return operations of training starts, ends given them, and answerability, on one example."""
     h = config.hidden_size
     ends = 2 * (length + 1) * h * h  # of all positions, and of the true start
@@ -71,6 +71,6 @@ def conditional_span_flops(config: AlbertConfig, length: int) -> int:
     return TRAINING * (encoder_flops(config, length) + ends + logits + answerability)
 
 
-def _pooled_flops(config: AlbertConfig, outputs: int) -> int:
+def _pooled_flops(config: AlbertConfig, outputs: int) -> float:
     """Return the operations of the pooler and a linear head."""
     return 2 * config.hidden_size * (config.hidden_size + outputs)

@@ -33,6 +33,8 @@ def limited(
         "segment_ids": type_vocab_size,
         "token_boundary": 2,
         "next_sentence_labels": 2,
+        "example_ids": most_examples(features["input_ids"].shape[0]) + 1,
+        "cls_positions": features["input_ids"].shape[0],
         "masked_lm_positions": features["input_ids"].shape[0],
         "masked_lm_ids": vocab_size,
     }
@@ -59,6 +61,34 @@ def unmasked_features(max_seq_length: int) -> dict[str, Feature]:
         **encoder_features(max_seq_length),
         "token_boundary": Feature((max_seq_length,), "int64"),
         "next_sentence_labels": Feature((1,), "int64"),
+    }
+
+
+def most_examples(max_seq_length: int) -> int:
+    """Return the largest number of examples in a row."""
+    return max(max_seq_length // 16, 1)
+
+
+def row_features(
+    max_seq_length: int, max_predictions_per_seq: int | None = None
+) -> dict[str, Feature]:
+    """Return features of a row: several examples, one after the other, then padding.
+
+    `example_ids` number them from 1 on and are 0 for padding; there is no `input_mask`. Up to
+    `most_examples` of them have a place in `cls_positions` (where each begins),
+    `next_sentence_labels` and `next_sentence_weights`; what does not exist is 0. Without a number
+    of predictions, which are those of the row, there are no masks.
+    """
+    examples, predictions = most_examples(max_seq_length), max_predictions_per_seq
+    features = pretraining_features(max_seq_length, predictions or 0)
+    masks = {name: each for name, each in features.items() if name.startswith("masked_lm_")}
+    return {
+        **{name: features[name] for name in ("input_ids", "segment_ids", "token_boundary")},
+        "example_ids": Feature((max_seq_length,), "int64"),
+        "cls_positions": Feature((examples,), "int64"),
+        "next_sentence_labels": Feature((examples,), "int64"),
+        "next_sentence_weights": Feature((examples,), "float32"),
+        **({} if predictions is None else masks),
     }
 
 

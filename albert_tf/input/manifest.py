@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -249,6 +249,45 @@ def check_manifests(
                 f"{path}: the examples were created with a vocabulary of {manifest['vocab_size']} "
                 f"pieces, but the model has only {vocab_size}"
             )
+
+
+class Rows(NamedTuple):
+    """What a row of several examples (`--pack_rows`) has on average: examples, and real tokens."""
+
+    examples: float
+    tokens: float
+
+
+def packed_rows(manifests: Mapping[str, dict[str, Any]], records: Sequence[str]) -> Rows | None:
+    """Return what the rows of TFRecord files have; None if each record is an example.
+
+    `manifests` are by path.
+
+    Raises:
+        InputError: If only some of the files have rows.
+    """
+    packed = {path: m for path, m in manifests.items() if m["settings"].get("pack_rows")}
+    if not packed:
+        return None
+    named = {
+        os.path.join(os.path.dirname(path), n) for path, m in packed.items() for n in m["files"]
+    }
+    if unpacked := [path for path in records if path not in named]:
+        raise InputError(
+            f"{unpacked[0]}: made without --pack_rows, but {next(iter(packed))} with it; use files "
+            "of one kind"
+        )
+    total = max(sum(map(number_of_records, packed.values())), 1)
+    tokens = sum(
+        number_of_records(m) * m["settings"]["max_seq_length"] * (1 - m.get("padding_share", 0.0))
+        for m in packed.values()
+    )
+    return Rows(sum(m.get("examples", 0) for m in packed.values()) / total, tokens / total)
+
+
+def number_of_records(manifest: Mapping[str, Any]) -> int:
+    """Return the number of rows, or of examples, in the files of a manifest."""
+    return manifest.get("rows") or manifest.get("examples", 0)
 
 
 def vocabularies(manifests: Mapping[str, dict[str, Any]]) -> dict[str, str]:

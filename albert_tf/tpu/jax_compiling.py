@@ -28,13 +28,13 @@ from albert_tf.hardware import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.preflight_options import Request
 from albert_tf.training.folder import find_config
-from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import find_pretraining_task
 from albert_tf.training.run import create_training_step
 
 
-def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
+def lower(asked: Request, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
     """Return the program of one training step over all devices of a slice, which need not exist."""
+    options = asked.options
     mesh = Mesh(np.array(devices), (DATA,))
     devices_of_slice = JaxDevices(
         mesh, attention=options.attention, shard_optimizer_state=options.shard_optimizer_state
@@ -57,24 +57,23 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
         for group in ("params", "optimizer")
     }
     state["step"] = shape(step.optimizer.iterations.path, step.shardings["step"])
-    features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {
         name: jax.ShapeDtypeStruct(
             (options.train_batch_size, *feature.shape),
             "int32" if feature.dtype == "int64" else "float32",
             sharding=NamedSharding(mesh, PartitionSpec(DATA)),
         )
-        for name, feature in features.items()
+        for name, feature in asked.features.items()
     }
     return step.program.lower(state, batch)
 
 
-def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compiled:
+def compile_step(asked: Request, where: Slice, trips: int) -> Compiled:
     """Compile the training step for all devices of a slice."""
     devices: Any = topologies.get_topology_desc(
         platform="tpu", topology_name=where.name, **where.settings
     ).devices
-    lowered = lower(options, devices)
+    lowered = lower(asked, devices)
     return measure(
         lambda: lowered.compile().runtime_executable(),
         lowered.compiler_ir("stablehlo"),
@@ -84,8 +83,8 @@ def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compi
 
 
 def main(request: str, topology: str, trips: str, result: str) -> None:
-    options = read_json(request, Request).options
-    write_result(compile_step(options, parse_slice(topology), int(trips)), result)
+    asked = read_json(request, Request)
+    write_result(compile_step(asked, parse_slice(topology), int(trips)), result)
 
 
 if __name__ == "__main__":

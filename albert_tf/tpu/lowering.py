@@ -18,7 +18,6 @@ from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.files import read_json
 from albert_tf.tpu.preflight_options import Request
 from albert_tf.training.folder import find_config
-from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import find_pretraining_task
 from albert_tf.training.run import create_training_step
 
@@ -58,12 +57,13 @@ class SliceStrategy(tf.distribute.OneDeviceStrategy):
             return fn(*args, **(kwargs or {}))
 
 
-def lower(options: PretrainingOptions, replicas: int) -> bytes:
+def lower(asked: Request) -> bytes:
     """Return the program that every replica of a slice runs for one training step.
 
     Options of devices are ignored. The inputs of the serialized HLO module are the replica's share
     of a batch and all variables, which the outputs take the place of.
     """
+    options, replicas = asked.options, asked.replicas
     config = find_config(options)
     task = find_pretraining_task("sop")
     devices = TensorFlowDevices(
@@ -75,18 +75,16 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)
     share = engine.devices.per_replica("train_batch_size", options.train_batch_size)
-    features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {
         name: tf.zeros((share, *feature.shape), "int32" if feature.dtype == "int64" else "float32")
-        for name, feature in features.items()
+        for name, feature in asked.features.items()
     }
     program = tf.function(step._one_step, jit_compile=True)
     return program.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
 
 
 def main(request: str, program: str) -> None:
-    asked = read_json(request, Request)
-    module = lower(asked.options, asked.replicas)
+    module = lower(read_json(request, Request))
     with open(program, "wb") as file:
         file.write(module)
 

@@ -5,6 +5,7 @@
 """
 
 import bisect
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -17,12 +18,14 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 from albert_tf.children import child
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import to_json
+from albert_tf.files import is_remote, to_json
 from albert_tf.hardware import GENERATIONS, GIB, Slice, known_slices, parse_slice, tpu_precision
+from albert_tf.input.manifest import find_manifests, number_of_records, record_files
 from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.terminal import ProgressLine, duration
@@ -114,6 +117,31 @@ def _slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: in
     return f"{start}  {micro:11}  {_times(step_time(found, where), steps)}"
 
 
+def _manifests(options: PreflightOptions) -> list[dict[str, Any]]:
+    """Return the manifests of the files to train on; none if they are not on this machine."""
+    local = [pattern for pattern in options.input_file if not is_remote(pattern)]
+    with contextlib.suppress(InputError):
+        return list(find_manifests(record_files(local, "input_file")).values())
+    return []
+
+
+def _has_rows(manifests: list[dict[str, Any]]) -> bool:
+    return any(manifest["settings"].get("pack_rows") for manifest in manifests)
+
+
+def _epoch(options: PreflightOptions, fastest: StepTime) -> list[str]:
+    """Return how long an epoch takes, if the files to train on are known."""
+    manifests = _manifests(options)
+    records = counted(count := sum(map(number_of_records, manifests)), "example")
+    if not count:
+        return []
+    if _has_rows(manifests):
+        records = f"{counted(count, 'row')} ({sum(m['examples'] for m in manifests):,} examples)"
+    steps = count / options.train_batch_size
+    low, high = (duration(steps * seconds) for seconds in fastest.likely)
+    return [f"an epoch of {records}: {steps:,.1f} steps, {low} to {high}"]
+
+
 def _conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
     """Return the largest micro-batch that fits, with and without rematerialization."""
     lines = []
@@ -144,6 +172,7 @@ class Compiler:
         self._folder = tempfile.mkdtemp(prefix="preflight-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._requests: dict[str, str] = {}
+        self._has_rows = _has_rows(_manifests(options))
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool) -> Compiled:
         """Compile the training step of one replica of a slice, of a global batch."""
@@ -165,7 +194,7 @@ class Compiler:
             return Compiled(**json.load(file))
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
-        request = to_json(dataclasses.asdict(Request(replicas, asked)))
+        request = to_json(dataclasses.asdict(Request(replicas, asked, self._has_rows)))
         if request not in self._requests:
             path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
             with open(path, "w", encoding="utf-8") as file:
@@ -253,14 +282,14 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
     yield from _heading(options, where)
     yield ""
     yield _COLUMNS
-    fitting = []
-    failures = []
+    fitting, failures, times = [], [], []
     for remat in (True,) if options.remat else (False, True):
         for micro in sizes:
             compiled = compiler.compile(where, batch, micro, remat)
             yield _row(compiled, where, micro, remat, options)
             if compiled.fits:
                 fitting.append((micro, remat))
+                times.append(step_time(compiled, where))
             else:
                 failures.append(compiled.error)
                 break  # larger micro-batches need more memory
@@ -269,6 +298,7 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
         reason = next((error for error in failures if error), "a device has too little memory")
         raise InputError(f"`topology`={where.name}: no micro-batch can run ({reason})")
     yield from _conclusion(fitting, share)
+    yield from _epoch(options, min(times, key=lambda time: time.estimate))
     yield from _LEGEND
 
 

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.input.features import Feature, pretraining_features, row_features
 from albert_tf.options import check_limits, option
 from albert_tf.training.options import PretrainingOptions
 
@@ -13,6 +14,13 @@ class PreflightOptions(PretrainingOptions):
     """Flags of run_pretraining.py, so that its flag files can be used, and of the preflight."""
 
     albert_config_file: str = option(help="The model's albert_config.json.")
+    input_file: tuple[str, ...] = option(
+        (),
+        "TFRecord files to train on. If they are on this machine, their manifests tell whether "
+        "they have rows (--pack_rows), and how long an epoch is.",
+        group="Data",
+        common=True,
+    )
     output_dir: str = option("", "Not used.")
     max_seq_length: int = option(512, "Length of an example, in tokens.")
     max_predictions_per_seq: int = option(20, "Masked tokens per example.")
@@ -66,7 +74,17 @@ class PreflightOptions(PretrainingOptions):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A program, for the process that builds it: `options` of pretraining on so many replicas."""
+    """A program, for the process that builds it: `options` of pretraining on so many replicas.
+
+    With `pack_rows`, examples are rows of several (`create_pretraining_data --pack_rows`).
+    """
 
     replicas: int
     options: PretrainingOptions
+    pack_rows: bool = False
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """What an example of a batch contains."""
+        features = row_features if self.pack_rows else pretraining_features
+        return features(self.options.max_seq_length, self.options.max_predictions_per_seq)

@@ -11,6 +11,7 @@ import numpy as np
 
 from albert_tf.engines.steps import StepResults
 from albert_tf.errors import InputError
+from albert_tf.input.manifest import Rows
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective, means
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
@@ -22,26 +23,33 @@ _GIB = 2**30
 class Workload:
     """What one step computes, and on what.
 
-    `flops` returns operations of the model on an example by its length, forward and backward;
-    `peak_flops` are those per second that all devices together can do, None if unknown.
+    `flops` returns operations of the model on an example, or a row, by its length, forward and
+    backward; `peak_flops` are those per second that all devices together can do, None if unknown.
+    `rows` is what rows have if batches consist of them.
     """
 
     batch_size: int
     flops: Callable[[int], float]
     peak_flops: float | None = None
+    rows: Rows | None = None
 
     def rates(self, seconds: float, lengths: np.ndarray) -> dict[str, float]:
         """`examples_per_second`, `tokens_per_second` and, if the peak is known, `mfu`.
 
-        Some steps took so many seconds; `lengths` are of the sequences of each, padding included.
+        Of rows also `rows_per_second` and `real_tokens_per_second`. Some steps took so many
+        seconds; `lengths` are of the sequences of each, padding included.
         """
-        examples = len(lengths) * self.batch_size / max(seconds, 1e-9)
+        sequences = len(lengths) * self.batch_size / max(seconds, 1e-9)
         tokens = float(np.mean(lengths))
-        rates = {"examples_per_second": examples, "tokens_per_second": examples * tokens}
+        rates = {"examples_per_second": sequences, "tokens_per_second": sequences * tokens}
+        if self.rows:
+            rates["examples_per_second"] = sequences * self.rows.examples
+            rates["rows_per_second"] = sequences
+            rates["real_tokens_per_second"] = sequences * self.rows.tokens
         if self.peak_flops:
             found, counts = np.unique(lengths, return_counts=True)
             flops = np.dot([self.flops(int(length)) for length in found], counts) / len(lengths)
-            rates["mfu"] = examples * float(flops) / self.peak_flops
+            rates["mfu"] = sequences * float(flops) / self.peak_flops
         return rates
 
 

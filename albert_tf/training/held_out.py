@@ -85,18 +85,21 @@ class HeldOut:
 
     def masks(self, tokenizer: Tokenizer, filled: Sequence[Filled]) -> Iterator[Mask]:
         """Yield masked words of the first examples, each with what was predicted."""
+        numbers = self._batches[0].get("example_ids")
         for row, (ids, positions, truth) in enumerate(zip(*self._shown, strict=True)):
             text = ids.copy()
             text[positions] = truth
+            of_row = np.zeros_like(ids) if numbers is None else numbers[row]
             masked = np.flatnonzero(ids[positions] == tokenizer.mask_id)
             # Subwords of a word, and words of a phrase, are masked and shown together.
             breaks = np.flatnonzero(np.diff(positions[masked]) != 1) + 1
             for places in np.split(masked, breaks)[:_MASKS] if len(masked) else ():
                 start, end = positions[places[0]], positions[places[-1]] + 1
+                own = np.flatnonzero(of_row == of_row[start])  # positions of one example
                 yield Mask(
-                    tokenizer.decode(text[max(start - _CONTEXT, 0) : start]),
+                    tokenizer.decode(text[max(start - _CONTEXT, own[0]) : start]),
                     tokenizer.decode(text[start:end]),
-                    tokenizer.decode(text[end : end + _CONTEXT]),
+                    tokenizer.decode(text[end : min(end + _CONTEXT, own[-1] + 1)]),
                     tuple(
                         _text(tokenizer, [each.masked_lm_ids[row][place] for place in places])
                         for each in filled
@@ -125,9 +128,8 @@ class HeldOut:
         for number in range(self._count):
             batch = self._batches[number]
             answers["masked_lm"].append(batch["masked_lm_ids"][batch["masked_lm_weights"] > 0])
-            answers["pairs"].append(
-                batch["next_sentence_labels"][batch["is_real_example"] > 0].ravel()
-            )
+            weights = batch.get("next_sentence_weights", batch["is_real_example"][:, None])
+            answers["pairs"].append(batch["next_sentence_labels"][weights > 0])
         joined = {part: np.concatenate(each) for part, each in answers.items()}
         return {part: _baseline(each) for part, each in joined.items() if len(each)}
 

@@ -42,6 +42,7 @@ _FORMS = {
     "classification_accuracy": "accuracy {:.4f}",
     "multiple_choice_accuracy": "accuracy {:.4f}",
     "examples_per_second": "{:.1f} seq/s",
+    "real_tokens_per_second": "{:.0f} tokens/s",
     **{
         f"{pair.part}_accuracy": f"{name.upper()} {{:.4f}}"
         for name, pair in PAIR_OBJECTIVES.items()

@@ -16,6 +16,7 @@ from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, Stopped
 from albert_tf.flops import encoder_flops
+from albert_tf.input.manifest import Rows
 from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import means
@@ -44,6 +45,7 @@ def train(
     options: TrainingOptions,
     flops_per_example: float,
     evaluation: PeriodicEvaluation | None = None,
+    rows: Rows | None = None,
 ) -> str:
     """Train from the current step up to `num_train_steps`, or until the training time is over.
 
@@ -56,9 +58,10 @@ def train(
         stream: the global batches of an uninterrupted run.
         checkpoints: saves every `save_checkpoints_steps` steps and at the end.
         options: the folder of the logs, the numbers of steps, and the time limit.
-        flops_per_example: operations of the model on an example of the full length, forward and
-            backward.
+        flops_per_example: operations of the model on an example of the full length, or on a row,
+            forward and backward.
         evaluation: evaluates during training; None for no evaluation.
+        rows: what rows have if batches consist of them; None for batches of examples.
 
     Returns:
         The path of the checkpoint of the weights that the model has then.
@@ -88,11 +91,12 @@ def train(
         options.train_batch_size,
         lambda length: flops_per_example * encoder_flops(config, length) / full,
         engine.devices.peak_flops(options.peak_tflops),
+        rows,
     )
     iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)
     health = Health(training_step.objective, options.max_nonfinite_steps, what_to_try(options))
-    rows = [parse_row(line, "") for line in lines_up_to(options.output_dir, step)]
-    checkpoints.resume(health.resume(rows))
+    recorded = [parse_row(line, "") for line in lines_up_to(options.output_dir, step)]
+    checkpoints.resume(health.resume(recorded))
     log: TrainingLog | None = None  # of the chief
     with StopSignals() as signals, contextlib.ExitStack() as stack:
         with workers.synchronized():
@@ -238,7 +242,8 @@ def _recorded(options: TrainingOptions, step: int) -> float:
     folder, batch_size = options.output_dir, options.train_batch_size
     seconds, last = 0.0, {"step": 0, "seconds": math.inf}
     for row in (parse_row(line, folder) for line in lines_up_to(folder, step)):
-        if (rate := row.get("examples_per_second")) and row.get("seconds", 0) > last["seconds"]:
+        rate = row.get("rows_per_second") or row.get("examples_per_second")
+        if rate and row.get("seconds", 0) > last["seconds"]:
             seconds += (row["step"] - last["step"]) * batch_size / rate
         seconds, last = float(row.get(TRAINING_SECONDS, seconds)), {"seconds": math.inf, **row}
     return seconds

@@ -104,13 +104,13 @@ def pretrain_checked(given: PretrainingOptions) -> None:
             }
             periodic = evaluation.during_training(tuple(vocabulary))
             lengths = options.max_seq_length, options.max_predictions_per_seq
-            flops = task.flops_per_example(config, *lengths)
+            flops = train_records.flops(task, config, lengths)
             # Teacher.
             learner, objective = model, task.objective
             if teacher_config is not None:
                 learner, objective = with_teacher(engine, options, model, objective, teacher_config)
                 # Without the backward pass, which has twice the operations of the forward pass.
-                flops += task.flops_per_example(teacher_config, *lengths) / 3
+                flops += train_records.flops(task, teacher_config, lengths) / 3
             # Optimizer.
             step = create_training_step(engine, learner, objective, options)
             # Restore.
@@ -119,7 +119,8 @@ def pretrain_checked(given: PretrainingOptions) -> None:
             checkpoints = restore(engine, step, options, files, data, teacher)
             # Loop; evaluates and saves.
             stream = train_records.training_stream(options)
-            trained = train(engine, step, stream, checkpoints, options, flops, periodic)
+            rows = train_records.rows
+            trained = train(engine, step, stream, checkpoints, options, flops, periodic, rows)
         # Evaluate.
         if options.do_eval:
             evaluation.of_checkpoints(trained)

@@ -204,7 +204,9 @@ def _learning(
 def _speed(training: list[Row]) -> list[Section]:
     forms = {
         "examples_per_second": "{:,.1f} sequences/s",
+        "rows_per_second": "{:,.1f} rows/s",
         "tokens_per_second": "{:,.0f} tokens/s",
+        "real_tokens_per_second": "{:,.0f} tokens/s without padding",
         "mfu": "model FLOPs utilization {:.1%}",
         "input_wait": "{:.1%} of the time waiting for data",
     }
@@ -238,8 +240,10 @@ def _data(options: PretrainingOptions, adjacent: AdjacentFiles, model: keras.Mod
     trained_on = {"trained on": "", **dict.fromkeys(counts, ",")}
     tables = [table(trained_on, rows)] if rows else []
     tables += [table({"evaluated on": "", "examples": ","}, evaluated)] if evaluated else []
+    packed = any(manifest["settings"].get("pack_rows") for manifest in adjacent.data.values())
     text = (
-        f"The model has {model.count_params():,} parameters. Examples have up to "
+        f"The model has {model.count_params():,} parameters. "
+        f"{'Rows of several examples' if packed else 'Examples'} have up to "
         f"{options.max_seq_length} tokens, of which up to {options.max_predictions_per_seq} are "
         "masked."
     )

@@ -60,7 +60,7 @@ class PretrainingTask:
     heads: tuple[str, ...]
     features: Callable[[int, int], dict[str, Feature]]
     objective: Objective
-    flops_per_example: Callable[[AlbertConfig, int, int], float]
+    flops_per_example: Callable[[AlbertConfig, float, float], float]
 
     def stored_features(
         self, max_seq_length: int, max_predictions_per_seq: int, dynamic_masks: bool

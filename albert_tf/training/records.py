@@ -17,11 +17,13 @@ from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, is_remote, read_bytes, read_json, sha256_of, size
 from albert_tf.input import record_order
-from albert_tf.input.features import Feature, limited
+from albert_tf.input.features import Feature, limited, pretraining_features, row_features
 from albert_tf.input.manifest import (
+    Rows,
     check_manifests,
     dynamic_masks,
     find_manifests,
+    packed_rows,
     pair_objective,
     record_files,
     vocabularies,
@@ -58,6 +60,7 @@ class Records(NamedTuple):
         task: the objective that they were made for.
         manifests: of the files, by path.
         checked: file -> fingerprint of its index, which fits the lengths of the records.
+        rows: what a record has on average if it is a row of examples; None if it is an example.
     """
 
     record_index: RecordIndex
@@ -66,6 +69,7 @@ class Records(NamedTuple):
     task: PretrainingTask
     manifests: dict[str, Any]
     checked: Mapping[str, str] = {}
+    rows: Rows | None = None
 
     @classmethod
     def find(
@@ -83,7 +87,14 @@ class Records(NamedTuple):
             check_manifests(manifests, length, predictions, config.vocab_size)
             masks = dynamic_masks(manifests, predictions)
             task = find_pretraining_task(pair_objective(manifests))
+            rows = packed_rows(manifests, files)
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
+            if rows:
+                if task.features is not pretraining_features:
+                    raise InputError(
+                        f"`{argument}`: examples of {task.name} are read unpacked only"
+                    )
+                features = row_features(length, None if masks else predictions)
             features = limited(features, config.vocab_size, config.type_vocab_size)
             check_files(files, features)
         engine.workers.check_same(
@@ -100,7 +111,8 @@ class Records(NamedTuple):
             }
         )
         indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
-        return cls(RecordIndex.create(files, indexes), features, masks, task, manifests, checked)
+        index = RecordIndex.create(files, indexes)
+        return cls(index, features, masks, task, manifests, checked, rows)
 
     @property
     def manifests_by_name(self) -> dict[str, Any]:
@@ -167,9 +179,21 @@ class Records(NamedTuple):
         return evaluation_data([EvaluatedSet("", listed, self.evaluated(options))])
 
     def evaluated(self, options: PretrainingOptions) -> int:
-        """Return the number of examples that an evaluation is about."""
+        """Return the number of examples that an evaluation is about; of rows, the mean number."""
         steps = options.max_eval_steps or self.record_index.examples
-        return min(self.record_index.examples, steps * options.eval_batch_size)
+        records = min(self.record_index.examples, steps * options.eval_batch_size)
+        return round(records * self.rows.examples) if self.rows else records
+
+    def flops(self, task: PretrainingTask, config: AlbertConfig, lengths: tuple[int, int]) -> float:
+        """Return the operations on a record; `lengths` are those of a row or an example.
+
+        Those of a row are of its real tokens, each example of the mean length.
+        """
+        if not self.rows:
+            return task.flops_per_example(config, *lengths)
+        count = max(self.rows.examples, 1)
+        length, predictions = self.rows.tokens / count, lengths[1] / count
+        return count * task.flops_per_example(config, length, predictions)
 
     def identity(self) -> str:
         """Return a hash of the sizes and beginnings of the files, wherever they are."""

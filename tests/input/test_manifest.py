@@ -13,6 +13,7 @@ from albert_tf.input.manifest import (
     dynamic_masks,
     find_manifests,
     manifest_file,
+    packed_rows,
     pair_objective,
     read_manifest,
     record_files,
@@ -128,3 +129,18 @@ def test_globs_for_records_pass_over_what_is_written_next_to_them(tmp_path):
         record_files([f"{tmp_path}/*.json"], "input_file")
     named = [f"{tmp_path}/train.index.json"]
     assert record_files(named, "input_file") == named
+
+
+def test_files_of_rows():
+    """Averages are over all files; files of both kinds are refused, whether or not one is known."""
+    counts = {"examples": 30, "rows": 7, "padding_share": 0.125}
+    first = changed(pack_rows=True) | counts
+    second = first | {"examples": 10, "rows": 3, "padding_share": 0.0, "files": {"b": 3}}
+    both = {"d/a.manifest.json": first, "e/b.manifest.json": second}
+    found = packed_rows(both, ["d/a-00000-of-00002", "e/b"])
+    assert found == pytest.approx((4, 64 * (7 * 0.875 + 3) / 10))
+    assert packed_rows({"d/a.manifest.json": MANIFEST}, ["d/a-00000-of-00002", "d/c"]) is None
+    unpacked = {"d/a.manifest.json": MANIFEST, "e/b.manifest.json": second}
+    for manifests, other in ((unpacked, "d/a-00000-of-00002"), (both, "d/c")):
+        with pytest.raises(InputError, match=rf"^{other}: made without --pack_rows, but .*with it"):
+            packed_rows(manifests, ["e/b", other])

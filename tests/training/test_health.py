@@ -17,6 +17,7 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
+from albert_tf.input.manifest import Rows
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -287,6 +288,10 @@ def test_rates_are_of_the_lengths_that_were_computed():
     assert Workload(8, lambda length: length**2).rates(2.0, lengths) == rates
     found = Workload(8, lambda length: length**2, 1e12).rates(2.0, lengths)
     assert found == pytest.approx({**rates, "mfu": 16 * (25 + 25 + 100 + 4) / 4 / 1e12})
+    found = Workload(8, lambda length: 9.0, 1e12, Rows(3.5, 9.75)).rates(2.0, np.full(4, 10.0))
+    of_rows = {"rows_per_second": 16.0, "real_tokens_per_second": 16 * 9.75}
+    both = {"examples_per_second": 16 * 3.5, "tokens_per_second": 160.0}
+    assert found == pytest.approx({**of_rows, **both, "mfu": 16 * 9 / 1e12})
 
 
 @pytest.mark.integration

@@ -47,6 +47,22 @@ def examples() -> dict[str, np.ndarray]:
     }
 
 
+def packed() -> dict[str, np.ndarray]:
+    """Return the same examples in a row, and one that fills up the batch."""
+    both = examples()
+    row = {
+        "input_ids": np.concatenate([both["input_ids"][0], both["input_ids"][1, :6]]),
+        "example_ids": np.repeat([1, 2], [8, 6]),
+        "masked_lm_positions": np.array([2, 3, 5, 8 + 2, 8 + 3]),
+        "masked_lm_ids": both["masked_lm_ids"].ravel()[:5],
+        "masked_lm_weights": np.ones(5, np.float32),
+        "next_sentence_labels": np.array([1, 0, 0]),
+        "next_sentence_weights": np.float32([1, 1, 0]),
+        "is_real_example": np.array(1),
+    }
+    return {name: np.stack([value, np.zeros_like(value)]) for name, value in row.items()}
+
+
 def held_out(folder, batch: dict[str, np.ndarray] | None = None) -> HeldOut:
     batches = [examples() if batch is None else batch]
     stream = types.SimpleNamespace(batches=lambda: batches, batch_size=3)
@@ -89,8 +105,18 @@ def test_masks_are_filled_by_the_earliest_and_the_latest_evaluation(tmp_path, to
     assert held_out(tmp_path, other).recorded() == [], "they are about other examples"
 
 
-def test_a_constant_answer_scores_the_share_of_the_most_frequent(tmp_path):
-    found = held_out(tmp_path).baselines()
+def test_text_around_a_mask_is_of_its_example(tmp_path, tokenizer):
+    masks = list(held_out(tmp_path, packed()).masks(tokenizer, []))
+    assert [mask[:3] for mask in masks] == [
+        ("the", "cat sat", "on the <b>"),
+        ("the cat sat on", "the", "<b>"),
+        ("dog", "cat", "<b> sat"),
+    ]
+
+
+@pytest.mark.parametrize("batch", [examples(), packed()], ids=["examples", "rows"])
+def test_a_constant_answer_scores_the_share_of_the_most_frequent(tmp_path, batch):
+    found = held_out(tmp_path, batch).baselines()
     assert found["masked_lm"].answer == WORDS.index("cat")
     assert found["masked_lm"].accuracy == pytest.approx(2 / 5)
     shares = np.array([2, 1, 1, 1]) / 5
