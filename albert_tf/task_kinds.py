@@ -157,8 +157,9 @@ PRETRAINING = Head(
     name="pretraining",
     model="albert_tf.modeling.heads:AlbertForPreTraining",
     scopes=("cls/predictions/", "cls/seq_relationship/"),
-    # The second classifies pairs by the pooler: masked language models have neither.
-    optional=("cls/seq_relationship/", "bert/pooler/"),
+    # The second classifies pairs by the pooler: masked language models have neither. A model of
+    # next sentences lacks the first.
+    optional=("cls/predictions/", "cls/seq_relationship/", "bert/pooler/"),
     keras_group="layers/masked_lm_head",
     huggingface="AlbertForPreTraining",
     hub_task="fill-mask",

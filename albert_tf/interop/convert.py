@@ -28,6 +28,7 @@ from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.keras_weights import SUFFIX, write_keras
 from albert_tf.interop.loading import open_weights
 from albert_tf.report.sections import text_table
+from albert_tf.task_kinds import ENCODER, PRETRAINING, Head
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.weights import MatchedWeights, Shape, Weights, config_differences, match, shape_text
 
@@ -73,6 +74,8 @@ def _convert(options: ConvertOptions, folder: str) -> None:
     name = options.head
     if name == "auto":
         name = possible_heads(weights, folder_of(options.input))[0]
+        if name == ENCODER.name and any(n.startswith(PRETRAINING.scopes) for n in weights.tensors):
+            name = PRETRAINING.name
     head, weights = HEADS[name], read_as(name, weights)
     if options.to_format == "huggingface" and not head.huggingface:
         raise InputError(
@@ -90,7 +93,7 @@ def _convert(options: ConvertOptions, folder: str) -> None:
     logger.info("%s", tensor_table(shapes, weights, matched))
     for note in differences:
         logger.info("%s", note)
-    _check(options, head.optional, weights, matched)
+    _check(options, head, weights, matched)
     values = {path: weights.read(name) for path, name in matched.loaded.items()}
     optimizer = {}
     # It belongs to a model: without one of its heads, it would fit no model.
@@ -199,11 +202,15 @@ def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWei
     )
 
 
-def _check(
-    options: ConvertOptions, optional: tuple[str, ...], weights: Weights, matched: MatchedWeights
-) -> None:
+def _check(options: ConvertOptions, head: Head, weights: Weights, matched: MatchedWeights) -> None:
     """Raise InputError if a tensor or variable has no counterpart but should have one."""
-    missing = [path for path in matched.missing if not path.startswith(optional)]
+
+    def has(scopes: str | tuple[str, ...]) -> bool:
+        return any(path.startswith(scopes) for path in matched.loaded)
+
+    # Such a part may be missing as a whole, but not all that make up the head.
+    absent = tuple(part for part in head.optional if not has(part)) if has(head.scopes) else ()
+    missing = [path for path in matched.missing if not path.startswith(absent)]
     # A user who names a head wants only that one, and leaves the others behind.
     unused = [
         weights.tensors[path].name

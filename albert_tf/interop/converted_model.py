@@ -21,7 +21,7 @@ from albert_tf.interop.file_names import (
     folder_of,
 )
 from albert_tf.interop.heads import HEADS
-from albert_tf.task_kinds import kind_of
+from albert_tf.task_kinds import PRETRAINING, kind_of
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.weights import Weights
 
@@ -49,6 +49,19 @@ class ConvertedModel(NamedTuple):
     def step(self) -> int:
         """The number of training steps; 0 if unknown."""
         return self.source.step or 0
+
+    @property
+    def architecture(self) -> str:
+        """The class in Hugging Face transformers of what there is; "" if there is none."""
+        first, second = (
+            any(path.startswith(scope) for path in self.values) for scope in PRETRAINING.scopes
+        )
+        if self.head == PRETRAINING.name and first != second:
+            if first:
+                return "AlbertForMaskedLM"
+            if self.config.is_bert:  # there is none for an ALBERT
+                return "AlbertForNextSentencePrediction"
+        return HEADS[self.head].huggingface
 
 
 def unshared(model: ConvertedModel) -> ConvertedModel:

@@ -275,11 +275,8 @@ def write_huggingface(folder: str, model: ConvertedModel, name: str) -> None:
 def _fields(model: ConvertedModel) -> dict[str, Any]:
     """Return the fields of `config.json` that do not describe the encoder."""
     head, tokenizer = HEADS[model.head], model.tokenizer
-    architecture = head.huggingface
-    if model.head == "pretraining" and "cls/seq_relationship/output_weights" not in model.values:
-        architecture = "AlbertForMaskedLM"
     fields: dict[str, Any] = {
-        "architectures": [architecture],
+        "architectures": [model.architecture],
         "pad_token_id": tokenizer.pad_id if tokenizer else 0,
         "bos_token_id": tokenizer.cls_id if tokenizer else 2,
         "eos_token_id": tokenizer.sep_id if tokenizer else 3,

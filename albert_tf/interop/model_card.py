@@ -64,7 +64,7 @@ _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective")
 def write_huggingface_card(folder: str, name: str, model: ConvertedModel) -> None:
     """Write the card of a Hugging Face folder, which already contains all other files."""
     head = heads()[model.head]
-    architecture = head.huggingface
+    architecture = model.architecture
     classes = {
         "model": _AUTO_CLASSES.get(architecture, architecture.replace("Albert", "AutoModel"))
     }
@@ -165,7 +165,7 @@ def _write(
 
 
 def _header(model: ConvertedModel, library: str | None) -> str:
-    task = heads()[model.head].hub_task
+    task = "" if "NextSentence" in model.architecture else heads()[model.head].hub_task
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
     lines += [f"license: {model.license}"] if model.license else []

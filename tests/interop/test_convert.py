@@ -226,16 +226,29 @@ def test_a_named_head_is_taken_out(tmp_path):
         run(source, tmp_path / "classifier", "albert_tf", head="classifier")
 
 
-@pytest.mark.parametrize("lacking", ["seq_relationship", "seq_relationship|pooler"])
-def test_masked_language_models_without_sentence_order(tmp_path, lacking):
+@pytest.mark.parametrize(
+    ("lacking", "config", "architecture", "task"),
+    [
+        ("seq_relationship", "shared", "AlbertForMaskedLM", "fill-mask"),
+        ("seq_relationship|pooler", "shared", "AlbertForMaskedLM", "fill-mask"),
+        ("predictions", "BERT", "BertForNextSentencePrediction", None),
+        ("predictions", "shared", "AlbertForPreTraining", "fill-mask"),
+    ],
+)
+def test_models_with_one_head_of_pretraining(tmp_path, lacking, config, architecture, task):
     """As most weights at Hugging Face are: no part is made up, on the way there or back."""
-    model = random_model("pretraining", CONFIGS["shared"])
+    model = random_model("pretraining", CONFIGS[config])
     values = {w.path: w.numpy() for w in model.weights if not re.search(lacking, w.path)}
     folder = run(google_folder(tmp_path / "mlm", values, model.config), tmp_path / "hf")
-    assert json.loads((folder / "config.json").read_text())["architectures"] == [
-        "AlbertForMaskedLM"
-    ]
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [architecture]
+    card = (folder / "README.md").read_text()
+    assert re.findall("pipeline_tag: (.*)", card) == ([task] if task else [])
     assert_same(values_at(run(folder, tmp_path / "back", "google")), values)
+    if task is None:
+        assert "AutoModelForNextSentencePrediction.from_pretrained" in card
+        encoder = run(folder, tmp_path / "encoder", head="encoder")
+        with pytest.raises(InputError, match=r" 7 missing \(cls/predictions/.* `allow_partial`"):
+            run(encoder, tmp_path / "none", head="pretraining")
 
 
 def test_labels_and_results_go_along(tmp_path):
