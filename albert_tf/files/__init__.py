@@ -7,6 +7,7 @@ read only, `hf://datasets/org/name/file` and `https://host/file`.
 from albert_tf.files.compression import (
     COMPRESSED_ENDINGS,
     check_utf8,
+    located_lines,
     not_utf8,
     open_decompressed,
     open_lines,

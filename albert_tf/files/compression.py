@@ -152,6 +152,13 @@ def read_lines(path: str) -> Iterator[str]:
             yield text.rstrip("\r\n")
 
 
+def located_lines(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of `read_lines` that are not blank, each after its place, "file:line"."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield f"{path}:{number}", line
+
+
 def check_utf8(path: str) -> None:
     """Read a text file, which may be compressed; much faster than `read_lines`.
 

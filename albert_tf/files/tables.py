@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files.compression import check_utf8, open_decompressed, read_lines
+from albert_tf.files.compression import check_utf8, located_lines, open_decompressed, read_lines
 from albert_tf.files.json_files import parse_json
 from albert_tf.files.reading import exists, open_file
 from albert_tf.files.remote import is_remote
@@ -229,19 +229,17 @@ def _named(
 def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
     _check_header_asked(path, columns)
     any_row = False
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
+    for location, line in located_lines(path):
         any_row = True
         try:
-            values = parse_json(line, f"{path}:{number}", dict[str, Any])
+            values = parse_json(line, location, dict[str, Any])
         except InputError as error:
-            reason = str(error).removeprefix(f"{path}:{number}: ")
+            reason = str(error).removeprefix(f"{location}: ")
             raise InputError(
-                f"{path}:{number}: not a JSON object on a line of its own ({reason}); convert an "
-                "array to lines with: jq -c '.[]'"
+                f"{location}: not a JSON object on a line of its own ({reason}); convert an array "
+                "to lines with: jq -c '.[]'"
             ) from None
-        yield _from_values(f"{path}:{number}", values)
+        yield _from_values(location, values)
     if not any_row:
         raise InputError(f"{path}: empty; it must contain one JSON object per line")
 

@@ -14,25 +14,23 @@ import os
 import re
 import string
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import (
     converted,
     exists,
+    located_lines,
     matches,
     parquet_rows,
     parse_json,
     read_json,
-    read_lines,
     shown,
 )
 from albert_tf.hub.huggingface import local_folder
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 
 logger = logging.getLogger(__name__)
-
-Kind = TypeVar("Kind")
 
 LETTERS = string.ascii_uppercase
 
@@ -164,7 +162,8 @@ def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
                 "{middle,high}/{train,validation,test}-*.parquet"
             )
         for path in paths:
-            for location, article in _json_lines(path, _Article):
+            for location, line in located_lines(path):
+                article = parse_json(line, location, _Article)
                 yield from _race_questions(location, article, level, split)
 
 
@@ -252,7 +251,8 @@ def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
     if path is None:
         raise InputError(f"`{split}_file`: a file of JSON lines is required")
     may_lack_answer = split == "predict" or (split == "train" and options.taught)
-    for number, (location, row) in enumerate(_json_lines(path, _JsonQuestion), start=1):
+    for number, (location, line) in enumerate(located_lines(path), start=1):
+        row = parse_json(line, location, _JsonQuestion)
         if not row.context.strip() and not row.question.strip():
             raise InputError(f"{location}: has neither context nor question")
         choices = checked_choices(location, row.choices, "choices")
@@ -343,13 +343,6 @@ DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuesti
     "c3": lambda options, split: read_c3(options.data_dir, split),
     "json": _read_json,
 }
-
-
-def _json_lines(path: str, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
-    """Yield the JSON objects of a file, one per line, each with its "file:line"."""
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield f"{path}:{number}", parse_json(line, f"{path}:{number}", kind)
 
 
 def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:

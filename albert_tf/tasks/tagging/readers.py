@@ -11,10 +11,10 @@ from albert_tf.errors import InputError
 from albert_tf.files import (
     converted,
     exists,
+    located_lines,
     open_parquet,
     parquet_rows,
     parse_json,
-    read_lines,
     shown,
 )
 from albert_tf.logs import counted
@@ -156,9 +156,7 @@ class TaggedRow:
 
 
 def _read_json(path: str, options: ReadOptions) -> Iterator[TaggedText]:
-    rows = enumerate(read_lines(path), start=1)
-    lines = ((f"{path}:{number}", line) for number, line in rows if line.strip())
-    for number, (location, line) in enumerate(lines):
+    for number, (location, line) in enumerate(located_lines(path)):
         yield tagged_text(location, number, parse_json(line, location, TaggedRow), options)
 
 
