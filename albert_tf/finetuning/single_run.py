@@ -10,22 +10,13 @@ from typing import Any, NamedTuple, TypedDict
 
 import keras
 
+from albert_tf import files
 from albert_tf.checkpoints import step_of
 from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import (
-    converted,
-    copy_file,
-    exists,
-    make_folder,
-    read_json,
-    remove,
-    to_json,
-    write_text,
-)
 from albert_tf.finetuning.context import RunContext
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.run_report import ResultRow, write_predict_results, write_report
@@ -116,7 +107,7 @@ class FineTuningRun:
             InputError: If `eval_checkpoints` names a checkpoint that does not exist.
         """
         if self.options.do_train:
-            make_folder(self.options.output_dir, "output_dir")
+            files.make_folder(self.options.output_dir, "output_dir")
             self.train()
         choice = self.options.eval_checkpoints
         if choice == "all":
@@ -184,7 +175,7 @@ class FineTuningRun:
                 best = self.step, evaluation
         if self.engine.workers.is_chief:
             with unless_read_only():
-                write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", to_tsv(rows))
+                files.write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", to_tsv(rows))
         chosen, self.evaluation = best or (self.step, evaluation)
         if chosen != self.step:
             self._load(folder, paths[chosen])
@@ -249,7 +240,7 @@ class FineTuningRun:
         if self.engine.workers.is_chief and self.checkpoint.startswith(f"{best}/"):
             with unless_read_only():
                 for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
-                    copy_file(f"{folder}/{name}", f"{best}/{name}")
+                    files.copy_file(f"{folder}/{name}", f"{best}/{name}")
         if evaluation.collapsed:
             logger.warning("this run has collapsed: %s", evaluation.collapsed)
 
@@ -291,20 +282,22 @@ def finish(options: FineTuningOptions, data: str, run: FineTuningRun) -> RunReco
         "options": _with_effect(options),
         "data": data,
     }
-    write_text(f"{options.output_dir}/{FINISHED_FILE}", to_json(record, indent=2) + "\n")
+    files.write_text(
+        f"{options.output_dir}/{FINISHED_FILE}", files.to_json(record, indent=2) + "\n"
+    )
     return record
 
 
 def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
     """Return the record of a run that finished with the same options and data, if there is one."""
     path = f"{options.output_dir}/{FINISHED_FILE}"
-    if not exists(path):
+    if not files.exists(path):
         return None
     try:
-        content = read_json(path, dict[str, Any])
+        content = files.read_json(path, dict[str, Any])
         if isinstance(results := content.get("results"), dict):
             content["results"] = {n: math.nan if v is None else v for n, v in results.items()}
-        record = converted(content, path, RunRecord)
+        record = files.converted(content, path, RunRecord)
     except InputError as error:
         raise InputError(f"{error}; delete the file to evaluate the run again") from None
     # A record of an earlier version lacks the options that it did not have.
@@ -371,7 +364,7 @@ def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOpti
     """
     path, given = f"{options.output_dir}/{FROZEN_FILE}", sorted(set(options.freeze))
     with engine.workers.synchronized():
-        trained = read_json(path, list[str]) if exists(path) else []
+        trained = files.read_json(path, list[str]) if files.exists(path) else []
         if trained != given and engine.checkpoints_in(options.output_dir).all():
             raise InputError(
                 f"`freeze`={','.join(options.freeze)}: {options.output_dir} was trained with "
@@ -380,7 +373,7 @@ def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOpti
             )
     with engine.workers.synchronized():
         if trained and not given and engine.workers.is_chief:
-            remove(path)  # of a run that was stopped before its first checkpoint
+            files.remove(path)  # of a run that was stopped before its first checkpoint
     if not given:
         return
     with arguments_renamed(patterns="freeze"):

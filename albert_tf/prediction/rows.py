@@ -11,20 +11,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import (
-    TABLE_FORMATS,
-    Row,
-    check_unicode,
-    column_names,
-    open_file,
-    parse_json,
-    read_lines,
-    read_rows,
-    replacing,
-    to_json,
-    value_of,
-)
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import available_batches, result_output
 from albert_tf.prediction.tasks import Columns, PredictionTask, PredictOptions, Results
@@ -85,10 +73,10 @@ def _all_rows(options: PredictOptions, task: PredictionTask) -> Iterator[InputRo
         }
         yield InputRow(" and ".join(f"`{name}`" for name in given), given)
     elif is_table(path):
-        for row in read_rows(path):
+        for row in files.read_rows(path):
             yield InputRow(row.location, row.values)
     else:
-        yield from _from_lines(read_lines(path), f"{path}:", 1, task)
+        yield from _from_lines(files.read_lines(path), f"{path}:", 1, task)
 
 
 def example_rows(options: PredictOptions, task: PredictionTask) -> list[InputRow]:
@@ -102,7 +90,9 @@ def example_rows(options: PredictOptions, task: PredictionTask) -> list[InputRow
         columns = options.columns()
         types = {columns.get(name, name): type_ for name, type_ in task.inputs.items()}
         return [
-            InputRow(path, {name: _EXAMPLES[types.get(name, str)] for name in column_names(path)})
+            InputRow(
+                path, {name: _EXAMPLES[types.get(name, str)] for name in files.column_names(path)}
+            )
         ]
     values = {name: _EXAMPLES[type_] for name, type_ in task.inputs.items()}
     required = {name: value for name, value in values.items() if name not in task.optional}
@@ -118,10 +108,9 @@ def is_table(path: str | None) -> bool:
     if path in (None, STANDARD_STREAM):
         return False
     ending = _ending(str(path))
-    if ending != _TEXT_FILE and ending not in TABLE_FORMATS:
-        raise InputError(
-            f"`input_file`={path}: must end in {', '.join((*TABLE_FORMATS, _TEXT_FILE))}, or be -"
-        )
+    if ending != _TEXT_FILE and ending not in files.TABLE_FORMATS:
+        endings = ", ".join((*files.TABLE_FORMATS, _TEXT_FILE))
+        raise InputError(f"`input_file`={path}: must end in {endings}, or be -")
     return ending != _TEXT_FILE
 
 
@@ -150,7 +139,7 @@ def _values(line: str, location: str, task: PredictionTask) -> dict[str, Any]:
     if bad := re.search("[\udc80-\udcff]", line):  # escaped by `available_batches`
         raise InputError(f"{location}: not UTF-8 (byte 0x{ord(bad[0]) - 0xDC00:02x})")
     if len(task.inputs) - len(task.optional) > 1:
-        return parse_json(line, location, dict[str, Any])
+        return files.parse_json(line, location, dict[str, Any])
     if task.optional and "\t" in line:
         return dict(zip(task.inputs, line.split("\t", 1), strict=True))
     return {next(iter(task.inputs)): line}
@@ -176,16 +165,16 @@ def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptio
 
 
 def _checked(row: InputRow, column: str, type_: type) -> Any:
-    value = Row(row.location, row.values).value(column)
+    value = files.Row(row.location, row.values).value(column)
     if type_ is int and isinstance(value, str) and value.isdecimal():
         value = int(value)  # in a table of texts
     is_valid = isinstance(value, type_) and not isinstance(value, bool)
     texts = [] if type_ is int else value if isinstance(value, list) else [value]
     # Of null and NaN, a table has a text that stands for None.
-    if not is_valid or not all(isinstance(t, str) and value_of(t) is not None for t in texts):
+    if not is_valid or not all(isinstance(t, str) and files.value_of(t) is not None for t in texts):
         raise InputError(f"{row.location}: column {column!r} must contain {_TYPES[type_]}")
     for text in texts:
-        check_unicode(text, row.location)
+        files.check_unicode(text, row.location)
     return value
 
 
@@ -242,7 +231,7 @@ class JsonLinesWriter(RowWriter):
 
     def _write(self, rows):
         for row in rows:
-            self._file.write(to_json(_plain(row), ensure_ascii=False) + "\n")
+            self._file.write(files.to_json(_plain(row), ensure_ascii=False) + "\n")
         self._file.flush()
 
 
@@ -262,7 +251,7 @@ class TsvWriter(RowWriter):
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else to_json(_plain(value), ensure_ascii=False)
+    text = value if isinstance(value, str) else files.to_json(_plain(value), ensure_ascii=False)
     return re.sub(r"[\t\r\n]", " ", text)
 
 
@@ -358,8 +347,8 @@ def row_writer(path: str) -> Iterator[RowWriter]:
         return
     kind = WRITERS[_ending(path)]
     with (
-        replacing(path) as partial,
-        open_file(partial, kind.mode) as file,
+        files.replacing(path) as partial,
+        files.open_file(partial, kind.mode) as file,
         contextlib.closing(kind(file)) as writer,
     ):
         yield writer

@@ -6,19 +6,10 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from albert_tf import files
 from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.workers import Workers
-from albert_tf.files import (
-    copy_file,
-    exists,
-    make_folder,
-    read_json,
-    remove,
-    rename,
-    to_json,
-    write_text,
-)
 from albert_tf.interop.adjacent_files import results_text
 from albert_tf.interop.file_names import BEST_FOLDER, DATA_FILE, EVALUATION_DATA_FILE, RESULTS_FILE
 from albert_tf.logs import counted
@@ -99,9 +90,9 @@ class BestCheckpoint:
     def recorded(self) -> BestRecord | None:
         """Return the best checkpoint, by whatever metric; None if there is none."""
         path = self._listed()
-        if path is None or not exists(f"{path}.json"):
+        if path is None or not files.exists(f"{path}.json"):
             return None
-        return read_json(f"{path}.json", BestRecord)
+        return files.read_json(f"{path}.json", BestRecord)
 
     def current(self) -> BestRecord | None:
         """Return the best so far; None if there is none, or one by another metric."""
@@ -122,13 +113,13 @@ class BestCheckpoint:
             _logger.warning("%s: the checkpoint of step %d was %s", self._best, best.step, advice)
         elif best.metric != self.metric:
             best = dataclasses.replace(best, metric=self.metric, value=best.results[self.metric])
-            write_text(file, to_json(dataclasses.asdict(best)) + "\n")
+            files.write_text(file, files.to_json(dataclasses.asdict(best)) + "\n")
             _logger.info("the best so far: step %d, %s %.4f", best.step, best.metric, best.value)
         if is_other:
-            if exists(f"{folder}/{EVALUATIONS_FILE}"):  # on which early stopping decides
+            if files.exists(f"{folder}/{EVALUATIONS_FILE}"):  # on which early stopping decides
                 kept = f"{folder}/evaluations_before_step_{step}.jsonl"
-                rename(f"{folder}/{EVALUATIONS_FILE}", kept)
-            remove(file)
+                files.rename(f"{folder}/{EVALUATIONS_FILE}", kept)
+            files.remove(file)
 
     def is_better(self, value: float) -> bool:
         """Return whether `value` is better than that of the best checkpoint so far."""
@@ -142,16 +133,16 @@ class BestCheckpoint:
 
         `results` of its evaluation go into `best/eval_results.txt`.
         """
-        make_folder(self._best, "output_dir")
+        files.make_folder(self._best, "output_dir")
         copied = self._checkpoints.copy(path)
         for name in self.adjacent:
-            if exists(f"{self.folder}/{name}"):
-                copy_file(f"{self.folder}/{name}", f"{self._best}/{name}")
+            if files.exists(f"{self.folder}/{name}"):
+                files.copy_file(f"{self.folder}/{name}", f"{self._best}/{name}")
         if results is not None:
             text = results_text({**results, "global_step": step})
-            write_text(f"{self._best}/{RESULTS_FILE}", text)
+            files.write_text(f"{self._best}/{RESULTS_FILE}", text)
         best = BestRecord(self.metric, value, step, self.examples, finite(results or {}))
-        write_text(f"{copied}.json", to_json(dataclasses.asdict(best)) + "\n")
+        files.write_text(f"{copied}.json", files.to_json(dataclasses.asdict(best)) + "\n")
         self._checkpoints.keep_only(copied)
 
     def remove_others(self) -> None:
@@ -160,7 +151,7 @@ class BestCheckpoint:
             self._checkpoints.keep_only(path)
 
     def _listed(self) -> str | None:
-        return self._checkpoints.listed() if exists(self._best) else None
+        return self._checkpoints.listed() if files.exists(self._best) else None
 
 
 @dataclasses.dataclass(eq=False)
@@ -210,7 +201,7 @@ class PeriodicEvaluation:
             if self.options is not None and not earlier:
                 events.add_command(step, self.options)
             events.add_scalars(step, results)
-        write_text(self._path, "".join(f"{to_json(finite(row))}\n" for row in rows))
+        files.write_text(self._path, "".join(f"{files.to_json(finite(row))}\n" for row in rows))
         self.recorded(step)
 
     def resume(self, step: int) -> None:
@@ -270,7 +261,7 @@ class PeriodicEvaluation:
         return f"{self.folder}/{EVALUATIONS_FILE}"
 
     def _rows(self) -> list[Row]:
-        return read_rows(self._path) if exists(self._path) else []
+        return read_rows(self._path) if files.exists(self._path) else []
 
 
 def write_checkpoint_evaluations(folder: str, evaluations: Mapping[int, dict[str, float]]) -> None:
@@ -280,7 +271,9 @@ def write_checkpoint_evaluations(folder: str, evaluations: Mapping[int, dict[str
     other examples.
     """
     rows = ({"step": step, **rounded(finite(each))} for step, each in evaluations.items())
-    write_text(f"{folder}/{CHECKPOINTS_FILE}", "".join(f"{to_json(row)}\n" for row in rows))
+    files.write_text(
+        f"{folder}/{CHECKPOINTS_FILE}", "".join(f"{files.to_json(row)}\n" for row in rows)
+    )
 
 
 def describe(step: int, results: dict[str, float]) -> str:

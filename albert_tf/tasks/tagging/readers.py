@@ -7,16 +7,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
+from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    converted,
-    exists,
-    located_lines,
-    open_parquet,
-    parquet_rows,
-    parse_json,
-    shown,
-)
 from albert_tf.logs import counted
 from albert_tf.tasks.tagging.columns import read_columns
 from albert_tf.tasks.tagging.tags import (
@@ -102,7 +94,7 @@ def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
     Raises:
         InputError: If the file is missing or invalid, or contains no text.
     """
-    if not exists(path):
+    if not files.exists(path):
         raise InputError(f"{path}: no such file")
     read = next((READERS[end] for end in READERS if path.endswith(end)), _read_columns)
     texts = list(read(path, options))
@@ -156,15 +148,15 @@ class TaggedRow:
 
 
 def _read_json(path: str, options: ReadOptions) -> Iterator[TaggedText]:
-    for number, (location, line) in enumerate(located_lines(path)):
-        yield tagged_text(location, number, parse_json(line, location, TaggedRow), options)
+    for number, (location, line) in enumerate(files.located_lines(path)):
+        yield tagged_text(location, number, files.parse_json(line, location, TaggedRow), options)
 
 
 def _read_parquet(path: str, options: ReadOptions) -> Iterator[TaggedText]:
     if not options.tag_names:
         options = options._replace(tag_names=_names_in_parquet(path))
-    for number, (location, values) in enumerate(parquet_rows(path)):
-        yield tagged_text(location, number, converted(values, location, TaggedRow), options)
+    for number, (location, values) in enumerate(files.parquet_rows(path)):
+        yield tagged_text(location, number, files.converted(values, location, TaggedRow), options)
 
 
 READERS: dict[str, Callable[[str, ReadOptions], Iterator[TaggedText]]] = {
@@ -176,7 +168,7 @@ READERS: dict[str, Callable[[str, ReadOptions], Iterator[TaggedText]]] = {
 
 def _names_in_parquet(path: str) -> tuple[str, ...]:
     """Return the names of tags, which the datasets library stores with the schema, if any."""
-    with open_parquet(path) as table:
+    with files.open_parquet(path) as table:
         text = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
 
     def inside(value: Any, *names: str) -> Any:
@@ -184,7 +176,7 @@ def _names_in_parquet(path: str) -> tuple[str, ...]:
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
-    stored = parse_json(text, f"{path}: metadata", dict[str, Any])
+    stored = files.parse_json(text, f"{path}: metadata", dict[str, Any])
     features = inside(stored, "info", "features")
     tags = inside(features, "ner_tags") or inside(features, "tags")
     # Of a list, the names are those of its items.
@@ -246,7 +238,7 @@ def entity_of(location: str, text: str, span: Span) -> Entity:
     elif not span.label.strip():
         problem = "must have a label"
     if problem:
-        where = f"entity {shown(span.label)} from {start} to {end}"
+        where = f"entity {files.shown(span.label)} from {start} to {end}"
         raise InputError(f"{location}: {where}: {problem}")
     start += len(text[start:end]) - len(text[start:end].lstrip())
     covered = text[start:end].rstrip()
@@ -255,7 +247,9 @@ def entity_of(location: str, text: str, span: Span) -> Entity:
 
 def _cluener_spans(location: str, text: str, label: dict[str, Any]) -> list[Span]:
     """Return spans of CLUENER, type -> text -> positions, whose ends are the last characters."""
-    by_type = converted(label, f"{location}: label", dict[str, dict[str, list[tuple[int, int]]]])
+    by_type = files.converted(
+        label, f"{location}: label", dict[str, dict[str, list[tuple[int, int]]]]
+    )
     spans = [
         Span(start, end + 1, type_)
         for type_, by_text in by_type.items()
@@ -304,8 +298,8 @@ def kind_of_tags(texts: Sequence[TaggedText], scheme: str = "auto") -> Literal["
         if tag != OUTSIDE and not (split_tag(tag) and tag[0] in prefixes and tag[1:] != "-"):
             valid = ", ".join(f"{prefix}-" for prefix in "BIESMLUW" if prefix in prefixes)
             raise InputError(
-                f"{places[tag].location}: tag {shown(tag)}: must be O, or {valid} with a type, as "
-                "other tags in the file; `tag_scheme`=plain takes any tags"
+                f"{places[tag].location}: tag {files.shown(tag)}: must be O, or {valid} with a "
+                "type, as other tags in the file; `tag_scheme`=plain takes any tags"
             )
     if places:
         logger.info("tags: %s, because %s", kind, reason)
