@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import keras
 
+from albert_tf import files
 from albert_tf.checkpoints import check_engine
 from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.config import CONFIG_FILE, AlbertConfig
@@ -19,15 +20,6 @@ from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.steps import StepOptions, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import (
-    exists,
-    folder_of_one,
-    make_folder,
-    read_json,
-    remove,
-    write_bytes,
-    write_text,
-)
 from albert_tf.interop.adjacent_files import results_text
 from albert_tf.interop.file_names import RESULTS_FILE
 from albert_tf.interop.loading import open_weights
@@ -106,9 +98,9 @@ def with_dtype(options: Options, engine: Engine) -> Options:
 
 def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
     path = f"{options.output_dir}/{DTYPE_FILE}"
-    if not exists(path):
+    if not files.exists(path):
         return engine.devices.preferred_dtype()
-    dtype = read_json(path, dict[str, str]).get("dtype", "")
+    dtype = files.read_json(path, dict[str, str]).get("dtype", "")
     if dtype not in DTYPE_POLICIES:
         raise InputError(f"{path}: dtype={dtype!r}: must be one of {', '.join(DTYPE_POLICIES)}")
     return dtype, f"the model in {options.output_dir} is trained in it"
@@ -147,9 +139,9 @@ def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
         stack.enter_context(workers.losses_reported())
         with workers.synchronized():
             if options.do_train and workers.is_chief:
-                stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
+                stack.enter_context(files.folder_of_one(options.output_dir, "output_dir"))
             elif workers.is_chief and predicts:
-                make_folder(options.output_dir, "output_dir")
+                files.make_folder(options.output_dir, "output_dir")
         if options.do_train and workers.count > 1:
             _check_shared(options.output_dir, workers)
         yield
@@ -163,15 +155,15 @@ def _check_shared(folder: str, workers: Workers) -> None:
 
     def write() -> list[str]:
         name = f".shared-{uuid.uuid4().hex}"
-        write_text(f"{folder}/{name}", "")
+        files.write_text(f"{folder}/{name}", "")
         return [name, folder]
 
     name, chiefs = workers.from_chief(write)
     with workers.synchronized():
-        own = chiefs if exists(f"{folder}/{name}") else f"{folder}, another folder,"
+        own = chiefs if files.exists(f"{folder}/{name}") else f"{folder}, another folder,"
     workers.check_same({"`output_dir`": own})
     if workers.is_chief:
-        remove(f"{folder}/{name}")
+        files.remove(f"{folder}/{name}")
 
 
 def create_training_step(
@@ -244,8 +236,8 @@ def restore(
     _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
     dtype = json.dumps({"dtype": options.dtype}) + "\n"
-    files = {**description, **origin, DTYPE_FILE: dtype, **start_file(options, data, teacher)}
-    write_description(engine, options.output_dir, training_step.model.config, files)
+    more = {**description, **origin, DTYPE_FILE: dtype, **start_file(options, data, teacher)}
+    write_description(engine, options.output_dir, training_step.model.config, more)
     return checkpoints
 
 
@@ -276,9 +268,9 @@ def write_description(
             return
         for name, content in {CONFIG_FILE: config.to_json(), **description}.items():
             if isinstance(content, str):
-                write_text(f"{folder}/{name}", content)
+                files.write_text(f"{folder}/{name}", content)
             else:
-                write_bytes(f"{folder}/{name}", content)
+                files.write_bytes(f"{folder}/{name}", content)
 
 
 def write_results(engine: Engine, output_dir: str, results: dict[str, float]) -> None:
@@ -291,7 +283,7 @@ def write_results(engine: Engine, output_dir: str, results: dict[str, float]) ->
     text = results_text(results)
     _logger.info("%s", text.rstrip("\n"))
     with unless_read_only():
-        write_text(f"{output_dir}/{RESULTS_FILE}", text)
+        files.write_text(f"{output_dir}/{RESULTS_FILE}", text)
 
 
 @contextlib.contextmanager

@@ -15,19 +15,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    Row,
-    RowReader,
-    ValueText,
-    exists,
-    matches,
-    parse_json,
-    read_rows,
-    shown,
-    text_of,
-    value_of,
-)
 from albert_tf.hub.huggingface import local_folder
 from albert_tf.logs import counted
 
@@ -72,7 +61,7 @@ class TableFile:
     header: tuple[str, ...] | None = None
     label: str | None = None
     numbered_labels: tuple[str, ...] = ()
-    read: RowReader | None = None
+    read: files.RowReader | None = None
     needs: str | None = None
     submission: str | None = None
 
@@ -103,9 +92,9 @@ class RowSet:
         """Return the set with the first of its files that exists in one of the folders."""
         for file in self.files:
             for folder in folders:
-                if file.needs and not exists(os.path.join(folder, file.needs)):
+                if file.needs and not files.exists(os.path.join(folder, file.needs)):
                     continue
-                if paths := matches(os.path.join(glob.escape(folder), file.path)):
+                if paths := files.matches(os.path.join(glob.escape(folder), file.path)):
                     return dataclasses.replace(
                         self,
                         files=tuple(dataclasses.replace(file, path=path) for path in paths),
@@ -208,8 +197,8 @@ def normalized_label(label: str) -> str:
 
     Labels that look the same are the same, and so are equal numbers.
     """
-    if isinstance(label, ValueText):
-        return text_of(label.value)
+    if isinstance(label, files.ValueText):
+        return files.text_of(label.value)
     return " ".join(unicodedata.normalize("NFC", label).split())
 
 
@@ -244,7 +233,7 @@ def label_probabilities(location: str, values: Mapping[str, Any]) -> dict[str, f
     total = sum(found.values())
     if abs(total - 1) > _ROUNDING:
         raise InputError(
-            f"{location}: the probabilities {shown(values)} add up to {total:g}; must be 1"
+            f"{location}: the probabilities {files.shown(values)} add up to {total:g}; must be 1"
         )
     return {label: value / total for label, value in found.items()}
 
@@ -297,7 +286,7 @@ class Example(NamedTuple):
         """Return the distinct labels of a row that may have several."""
         labels = self.label or []
         if isinstance(labels, str):
-            labels = [labels] if isinstance(labels, ValueText) else labels.split(separator)
+            labels = [labels] if isinstance(labels, files.ValueText) else labels.split(separator)
         return list(dict.fromkeys(normalized_label(label) for label in labels if label.strip()))
 
 
@@ -317,7 +306,7 @@ def read_examples(
     unlabeled, may_be_empty = 0, dataset.benchmark is not None
     for file in rows.files:
         before, columns = len(examples) + unlabeled, file.columns
-        for row in read_rows(file.path, file.header, file.read):
+        for row in files.read_rows(file.path, file.header, file.read):
             label: Any = file.label
             if labeled and label is None:
                 label = _label(dataset, file, row, may_lack_label)
@@ -345,7 +334,9 @@ def read_examples(
     return examples
 
 
-def _label(dataset: ClassificationDataset, file: TableFile, row: Row, may_lack_label: bool) -> Any:
+def _label(
+    dataset: ClassificationDataset, file: TableFile, row: files.Row, may_lack_label: bool
+) -> Any:
     column, names = file.columns.label, file.numbered_labels
     if may_lack_label and not str(row.values.get(str(column), "")).strip():
         return None
@@ -359,13 +350,13 @@ def _label(dataset: ClassificationDataset, file: TableFile, row: Row, may_lack_l
             )
         return by_number[str(label)]
     for each in label if isinstance(label, list) else [label]:
-        value = value_of(each)
+        value = files.value_of(each)
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             raise InputError(
                 f"{row.location}: column {column!r} contains {each or 'null or NaN'}, no label"
             )
     if dataset.target == "classification" and isinstance(label, str) and label.startswith('{"'):
-        label = parse_json(label, f"{row.location}: column {column!r}", dict[str, Any])
+        label = files.parse_json(label, f"{row.location}: column {column!r}", dict[str, Any])
     if isinstance(label, dict):
         if dataset.target != "classification":
             raise InputError(

@@ -16,17 +16,8 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.files import (
-    converted,
-    exists,
-    located_lines,
-    matches,
-    parquet_rows,
-    parse_json,
-    read_json,
-    shown,
-)
 from albert_tf.hub.huggingface import local_folder
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 
@@ -86,13 +77,13 @@ def checked_choices(location: str, value: Any, name: str, empty: bool = False) -
         InputError: If they are not 2 to 26 texts.
     """
     if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
-        raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")
+        raise InputError(f"{location}: {name!r} must be a list of texts, not {files.shown(value)}")
     if not 2 <= len(value) <= len(LETTERS):
         raise InputError(
             f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
         )
     if not empty and not all(choice.strip() for choice in value):
-        raise InputError(f"{location}: a choice is empty in {shown(value)}")
+        raise InputError(f"{location}: a choice is empty in {files.shown(value)}")
     return tuple(value)
 
 
@@ -149,11 +140,11 @@ def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
     data_dir = local_folder(place, needed, "data_dir")
     for level in levels:
         root = glob.escape(data_dir)
-        tables = matches(f"{root}/{level}/{_HUB_SPLITS[split]}-*.parquet")
+        tables = files.matches(f"{root}/{level}/{_HUB_SPLITS[split]}-*.parquet")
         if tables:
             yield from _hub_questions(tables, level)
             continue
-        found = (matches(f"{root}/{each}") for each in _published(split, level))
+        found = (files.matches(f"{root}/{each}") for each in _published(split, level))
         paths = next(filter(None, found), None)
         if paths is None:
             raise InputError(
@@ -162,8 +153,8 @@ def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
                 "{middle,high}/{train,validation,test}-*.parquet"
             )
         for path in paths:
-            for location, line in located_lines(path):
-                article = parse_json(line, location, _Article)
+            for location, line in files.located_lines(path):
+                article = files.parse_json(line, location, _Article)
                 yield from _race_questions(location, article, level, split)
 
 
@@ -222,8 +213,8 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
     rows = []
     articles: dict[str, str] = {}  # each is stored once, though all of its questions repeat it
     for path in paths:
-        for location, values in parquet_rows(path):
-            row = converted(values, location, _HubQuestion)
+        for location, values in files.parquet_rows(path):
+            row = files.converted(values, location, _HubQuestion)
             rows.append((row, location, articles.setdefault(row.article, row.article)))
     rows.sort(key=lambda each: each[0].example_id)  # keeps the questions of an article in order
     for name, group in itertools.groupby(rows, key=lambda each: each[0].example_id):
@@ -251,8 +242,8 @@ def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
     if path is None:
         raise InputError(f"`{split}_file`: a file of JSON lines is required")
     may_lack_answer = split == "predict" or (split == "train" and options.taught)
-    for number, (location, line) in enumerate(located_lines(path), start=1):
-        row = parse_json(line, location, _JsonQuestion)
+    for number, (location, line) in enumerate(files.located_lines(path), start=1):
+        row = files.parse_json(line, location, _JsonQuestion)
         if not row.context.strip() and not row.question.strip():
             raise InputError(f"{location}: has neither context nor question")
         choices = checked_choices(location, row.choices, "choices")
@@ -299,13 +290,13 @@ def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
     """
     for path, group in _files_of_c3(data_dir, split).items():
         prefix = f"{group[0]}-" if group else ""  # ids are unique within a group only
-        for number, document in enumerate(read_json(path, list[list[Any]])):
+        for number, document in enumerate(files.read_json(path, list[list[Any]])):
             where = f"{path}: [{number}]"
             if len(document) < 2:
                 raise InputError(f"{where}: must be a list of sentences, questions and an id")
-            context = "\n".join(converted(document[0], f"{where}[0]", list[str]))
+            context = "\n".join(files.converted(document[0], f"{where}[0]", list[str]))
             name = document[2] if len(document) > 2 else number
-            entries = converted(document[1], f"{where}[1]", list[_C3Question])
+            entries = files.converted(document[1], f"{where}[1]", list[_C3Question])
             for count, entry in enumerate(entries, start=1):
                 place, id = f"{where}[1][{count - 1}]", f"{prefix}{name}-{count}"
                 choices = checked_choices(place, entry.choice, "choice")
@@ -313,8 +304,8 @@ def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
                 answer = choices.index(entry.answer) if entry.answer in choices else None
                 if answer is None and split != "predict":
                     raise InputError(
-                        f"{place}: answer {shown(entry.answer)} is none of the choices, "
-                        f"{shown(entry.choice)}"
+                        f"{place}: answer {files.shown(entry.answer)} is none of the choices, "
+                        f"{files.shown(entry.choice)}"
                     )
                 yield ChoiceQuestion(place, id, group, context, entry.question, choices, answer)
 
@@ -331,9 +322,9 @@ def _files_of_c3(data_dir: str | None, split: str) -> dict[str, str]:
     places = [*(os.path.join(data_dir, folder) for folder in _C3_FOLDERS), data_dir]
     for layout in _C3_LAYOUTS[split]:
         for place in places:
-            files = {os.path.join(place, name): group for name, group in layout.items()}
-            if all(map(exists, files)):
-                return files
+            groups = {os.path.join(place, name): group for name, group in layout.items()}
+            if all(map(files.exists, groups)):
+                return groups
     expected = " or ".join(" and ".join(layout) for layout in _C3_LAYOUTS[split])
     raise InputError(f"`data_dir`={data_dir}: neither it nor {places[0]} contains {expected}")
 
@@ -349,7 +340,7 @@ def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     letters = LETTERS[: len(choices)]
     if not isinstance(answer, str) or len(answer) != 1 or answer not in letters:
         raise InputError(
-            f"{location}: answer {shown(answer)} must be a letter from A to {letters[-1]}"
+            f"{location}: answer {files.shown(answer)} must be a letter from A to {letters[-1]}"
         )
     return letters.index(answer)
 
@@ -367,13 +358,15 @@ def answer_number(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     if isinstance(answer, str):
         found = [number for number, text in enumerate(texts) if text == answer.strip()]
         if len(found) > 1:
-            raise InputError(f"{location}: answer {shown(answer)} matches {len(found)} choices")
+            raise InputError(
+                f"{location}: answer {files.shown(answer)} matches {len(found)} choices"
+            )
         if found:
             return found[0]
         letter = answer.strip()
         if len(letter) == 1 and letter in LETTERS[: len(choices)]:
             return LETTERS.index(letter)
     raise InputError(
-        f"{location}: answer {shown(answer)} must be the number of a choice (from 0), its letter "
-        f"(A to {LETTERS[len(choices) - 1]}) or its text"
+        f"{location}: answer {files.shown(answer)} must be the number of a choice (from 0), its "
+        f"letter (A to {LETTERS[len(choices) - 1]}) or its text"
     )
