@@ -269,6 +269,7 @@ def command(
             if keeps_memory:
                 restart_with_kept_memory()
             with logs_on_console(*sorted(packages), rename=rename):
+                configs.with_recipe_paths(sys.argv, warns=True)
                 run(options)
         except (InputError, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError) and is_unread(sys.stdout):

@@ -116,4 +116,4 @@ class _Flag(flags.Flag):
         text, original = str(self.value), self._original
         if text and original.accepted is not None and text.lower() not in original.accepted:
             replacement = original.replacement.format(value=text)
-            raise ReplacedFlag(f"--{self.name}={text}: {replacement}")
+            raise ReplacedFlag(f"--{self.name}={argument}: {replacement}")

@@ -114,6 +114,8 @@ def test_a_recipe_is_found_by_name_but_a_file_of_that_name_first(tmp_path, monke
     (tmp_path / "base_v2").rmdir()
     (tmp_path / "base_v2").touch()
     assert with_recipe_paths(words) == words
+    assert not caplog.text, "a process may start itself again"
+    assert with_recipe_paths(words, warns=True) == words
     assert f"base_v2: the file {tmp_path / 'base_v2'}, not what is shipped" in caplog.text
 
 

@@ -137,8 +137,8 @@ def test_values_that_change_nothing_are_accepted():
     [
         (["run_classifier.py"], "run_classifier.py: error: --export_dir=x: exporting is a program"),
         (
-            ["-m", "data_prep.create_pretraining_data", "--parallel"],
-            "create_pretraining_data.py: error: --parallel=True: --num_processes sets",
+            ["-m", "data_prep.create_pretraining_data", "--parallel=1"],
+            "create_pretraining_data.py: error: --parallel=1: --num_processes sets",
         ),
         (
             ["export_saved_model.py", "--albert_directory=x"],

@@ -173,7 +173,8 @@ class CheckpointFolder(abc.ABC):
         problem = f"no checkpoint; give a folder with one, or a name such as {example}"
         if found:
             problem = f"several checkpoints; name one, such as {found[0]}"
-        raise InputError(f"`{argument}`={self.path}: contains {problem}")
+        problem = f"contains {problem}" if exists(self.path) else "no such file or folder"
+        raise InputError(f"`{argument}`={self.path}: {problem}")
 
     def latest(self) -> str | None:
         """Return the first of `valid`; None if there is none."""

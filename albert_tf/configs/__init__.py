@@ -30,15 +30,16 @@ def _files(pattern: str) -> dict[str, str]:
     return {path.stem: str(path) for path in sorted(_FOLDER.glob(pattern))}
 
 
-def path_of(name: str, shipped: Mapping[str, str]) -> str:
+def path_of(name: str, shipped: Mapping[str, str], warns: bool = True) -> str:
     """Return the path of a shipped file that is given by its name; other paths as they are.
 
-    A file of that name in the current folder takes precedence, which a line of the log says.
+    A file of that name in the current folder takes precedence, which a warning says.
     """
     if name not in shipped:
         return name
     if os.path.exists(name) and not os.path.isdir(name):
-        _say_file_is_used(name, os.path.abspath(name))
+        if warns:
+            _say_file_is_used(name, os.path.abspath(name))
         return name
     return shipped[name]
 
@@ -48,18 +49,20 @@ def _say_file_is_used(name: str, path: str) -> None:
     _logger.warning("%s: the file %s, not what is shipped under this name", name, path)
 
 
-def with_recipe_paths(arguments: Sequence[str]) -> list[str]:
+def with_recipe_paths(arguments: Sequence[str], warns: bool = False) -> list[str]:
     """Replace the names of recipes (`--flagfile=base_v2`) by the paths of their files.
 
     Args:
         arguments: the command line, starting with the program.
+        warns: whether to warn of files that take precedence; a process that may start itself again
+            leaves it to the second.
     """
     found, resolved = recipes(), []
     for previous, argument in zip(["", *arguments], arguments, strict=False):
         flag, equals, name = argument.partition("=")
         if previous in _FLAGFILE:
-            argument = path_of(argument, found)
+            argument = path_of(argument, found, warns)
         elif flag in _FLAGFILE and equals:
-            argument = f"{flag}={path_of(name, found)}"
+            argument = f"{flag}={path_of(name, found, warns)}"
         resolved.append(argument)
     return resolved

@@ -92,6 +92,8 @@ def make_folder(path: str, argument: str = "path") -> None:
             sync_names(str(each.parent))
     except OSError as error:
         reason = f"cannot create the folder {path!r}: {error.strerror}"
+        if file := next(filter(os.path.isfile, (folder, *folder.parents)), None):
+            reason = f"{str(file)!r} is a file; name a folder"
         raise InputError(f"`{argument}`: {reason}") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"`{argument}`: no permission to write to the folder {path!r}")
@@ -229,7 +231,7 @@ def _upload(source: str, target: str) -> None:
 
 def remove(path: str) -> None:
     """Remove a file or folder if it exists."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         if is_remote(path):
             run(path, lambda system, name: system.rm(name, recursive=True))
         elif os.path.isdir(path) and not os.path.islink(path):

@@ -102,9 +102,11 @@ def options(short_run):
         ({"do_train": False}, "`do_train`, `do_eval`"),
         ({"micro_batch_size": 3}, "`micro_batch_size`=3"),
         ({"strategy": "magic"}, "`strategy`=magic: must be one of"),
-        ({"init_checkpoint": "nowhere"}, "`init_checkpoint`=nowhere: contains no checkpoint"),
-        ({"teacher": "nowhere"}, "`teacher`=nowhere: contains no checkpoint"),
+        ({"init_checkpoint": "nowhere"}, "`init_checkpoint`=nowhere: no such file or folder"),
+        ({"teacher": "nowhere"}, "`teacher`=nowhere: no such file or folder"),
         ({"output_dir": "/proc/here"}, "`output_dir`: cannot create the folder '/proc/here'"),
+        ({"output_dir": "/proc/stat"}, "`output_dir`: '/proc/stat' is a file; name a folder"),
+        ({"output_dir": "/proc/stat/a"}, "`output_dir`: '/proc/stat' is a file; name a folder"),
     ],
 )
 def test_bad_input_is_named(options, changes, message, tmp_path):

@@ -190,7 +190,7 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
 
     assert "already exists; remove it" in message(export_path=trained)
     assert "nowhere.model: no such vocabulary file" in message(spm_model_file="nowhere.model")
-    assert "`init_checkpoint`=nowhere: contains no checkpoint" in message(init_checkpoint="nowhere")
+    assert "`init_checkpoint`=nowhere: no such file or folder" in message(init_checkpoint="nowhere")
     assert "`max_seq_length`=17: must be 3 to 16" in message(max_seq_length=17)
     other = tmp_path / "other"
     write_trained(other)

@@ -323,7 +323,7 @@ def test_unusable_inputs_are_named(tmp_path):
         assert not (tmp_path / "out").exists()
         assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
-    refused(r"`input`=.*nowhere: contains no checkpoint", tmp_path / "nowhere")
+    refused(r"`input`=.*nowhere: no such file or folder", tmp_path / "nowhere")
     cut = tmp_path / "cut"
     shutil.copytree(folder, cut)
     data = (cut / "model.safetensors").read_bytes()

@@ -204,7 +204,7 @@ def test_a_process_on_jax_loads_no_tensorflow_to_read_weights(trained, converted
     for message, path in ((folder, paths[0]), (prefix, paths[1])):
         assert message.startswith(f"`path`={path}: is read by TensorFlow")
         assert message.endswith(command.format(path))
-    assert nothing.startswith(f"`path`={tmp_path}/nothing: contains no checkpoint")
+    assert nothing.startswith(f"`path`={tmp_path}/nothing: no such file or folder")
     assert count == len(create_model()[0].weights)
     assert not has_tensorflow
     assert done.stderr == ""
