@@ -26,6 +26,9 @@ def run(options: PretrainingDataOptions) -> None:
 
     manifest = create_pretraining_data(options)
     shares = [f"padding {manifest['padding_share']:.1%}"]
+    record = "row" if options.pack_rows else "example"
+    if options.pack_rows:
+        shares = [f"{counted(manifest['rows'], 'row')}, {manifest['fill']:.1%} filled"]
     if options.masking == "static":
         shares.append(f"masked {manifest['masked_share']:.1%}")
     if options.swapped_in_training:
@@ -45,8 +48,8 @@ def run(options: PretrainingDataOptions) -> None:
         print(f"skipped {counted(manifest['skipped_lines'], 'line')} of more than a megabyte")
     if skipped := len(manifest.get("skipped_files", ())):
         print(f"left out {counted(skipped, 'file')} that cannot be read")
-    for file, examples in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
-        print(f"{file}: {counted(examples, 'example')}")
+    for file, records in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
+        print(f"{file}: {counted(records, record)}")
     if len(manifest["files"]) > _MAX_LISTED_FILES:
         print(f"... and {len(manifest['files']) - _MAX_LISTED_FILES} more files")
 
@@ -59,8 +62,8 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
     )
     if lost >= _NOTABLE_LOSS and options.packing == "original":
         print(
-            "--packing=fit or a larger --max_seq_length loses less; other copies of a document "
-            "(--dupe_factor) are cut elsewhere"
+            "--packing=fit or split, or a larger --max_seq_length, loses less; other copies of a "
+            "document (--dupe_factor) are cut elsewhere"
         )
 
 

@@ -10,16 +10,20 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.input.features import most_examples
 from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
+from albert_tf.input.rows import Places
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import UnknownCharacters, texts_at
 from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.row_plan import plan_rows
 from data_prep.runs import Bucket, Run, make_run, merge, token_dtype
 from data_prep.segments import (
     Examples,
     Pairing,
     TokenizedDocuments,
     assemble,
+    example_lengths,
     exchange_seconds,
     make_pairs,
 )
@@ -30,6 +34,8 @@ from data_prep.word_segments import continuing_tokens, load_segmenter
 _CHARACTERS_AT_ONCE = 1_000_000
 _TOKENS_AT_ONCE = 8_000_000
 _EXAMPLES_AT_ONCE = 1024
+# Examples among which those of a row are chosen.
+_EXAMPLES_PACKED_AT_ONCE = 4096
 # Unknown tokens, of those that are encoded at once, whose texts are searched for characters.
 _MOST_UNKNOWN = 100
 # What precedes an unknown character in the counts of a unit.
@@ -160,7 +166,7 @@ class ExampleMaker:
             counts: updated with the numbers of examples, tokens and masks.
 
         Yields:
-            Batches by feature name, each array `[batch, *feature shape]`.
+            Batches of examples, or of rows, by feature name, each array `[batch, *feature shape]`.
         """
         bucket, order = merge(slices, self._options.random_seed)
         examples = bucket.examples[order]
@@ -181,9 +187,8 @@ class ExampleMaker:
         elif self._options.swapped_in_training:
             spans[labels] = spans[labels][:, [2, 3, 0, 1]]  # back in order
             labels = np.zeros_like(labels)
-        for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
-            batch = slice(begin, begin + _EXAMPLES_AT_ONCE)
-            yield self._features(
+        for batch, places in self._batches(spans):
+            features = self._features(
                 assemble(
                     bucket.tokens,
                     spans[batch],
@@ -193,11 +198,36 @@ class ExampleMaker:
                 ),
                 labels[batch],
                 examples["seed"][batch],
+                places and places.limits(self.masks.masking, self.pairing.max_seq_length),
                 counts,
             )
+            if places:
+                features = places.pack(features, self.tokenizer.pad_id)
+                counts["written_rows"] += len(features["input_ids"])
+            yield features
+
+    def _batches(self, spans: np.ndarray) -> Iterator[tuple[np.ndarray, Places | None]]:
+        """Yield the numbers of examples that are written together, and their places in rows."""
+        if not self._options.pack_rows:
+            for begin in range(0, len(spans), _EXAMPLES_AT_ONCE):
+                yield np.arange(begin, min(begin + _EXAMPLES_AT_ONCE, len(spans))), None
+            return
+        sequence, masking = self.pairing.max_seq_length, self.masks.masking
+        capacities = sequence, masking.max_predictions, most_examples(sequence)
+        lengths = example_lengths(spans)
+        for begin in range(0, len(spans), _EXAMPLES_PACKED_AT_ONCE):
+            chunk = lengths[begin : begin + _EXAMPLES_PACKED_AT_ONCE]
+            order, rows = plan_rows(chunk, masking.row_budgets(chunk, sequence), capacities)
+            places = Places.one_after_the_other(rows, chunk[order])
+            yield begin + order, places
 
     def _features(
-        self, examples: Examples, labels: np.ndarray, seeds: np.ndarray, counts: Counter[str]
+        self,
+        examples: Examples,
+        labels: np.ndarray,
+        seeds: np.ndarray,
+        limits: np.ndarray | None,
+        counts: Counter[str],
     ) -> dict[str, np.ndarray]:
         is_token = np.arange(examples.input_ids.shape[1]) < examples.lengths[:, None]
         features = {
@@ -220,6 +250,7 @@ class ExampleMaker:
             examples.token_boundary,
             seeds,
             self.masks,
+            limits,
         )
         counts["masked_tokens"] += int(masked.weights.sum())
         for n, (drawn, covered) in enumerate(

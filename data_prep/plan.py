@@ -107,7 +107,7 @@ def build_manifest(
     Args:
         unit_counts: of every unit.
         part_counts: sum of the counts of all parts.
-        shards: `examples`, `bytes` and `sha256` of every output file.
+        shards: number of records (`examples`), `bytes` and `sha256` of every output file.
         seconds: duration of the run since it was last started.
     """
     options = plan.options
@@ -115,6 +115,8 @@ def build_manifest(
     for of_unit in unit_counts:
         counts.update(of_unit)
     examples, tokens = counts["written_examples"], counts["example_tokens"]
+    positions = (counts["written_rows"] or examples) * options.max_seq_length
+    rows = {"rows": counts["written_rows"], "fill": tokens / positions} if options.pack_rows else {}
     names = [os.path.basename(path) for path in options.output_files]
     manifest = {
         "settings": dataclasses.asdict(options)
@@ -139,8 +141,9 @@ def build_manifest(
         "tokens": counts["tokens"],
         **_unknown(plan, counts, unit_counts),
         "examples": examples,
+        **rows,
         "files": {name: shard["examples"] for name, shard in zip(names, shards, strict=True)},
-        "padding_share": 1 - tokens / (examples * options.max_seq_length),
+        "padding_share": 1 - tokens / positions,
         "truncated_tokens": counts["truncated_tokens"],
         "dropped_chunks": counts["dropped_chunks"],
     }

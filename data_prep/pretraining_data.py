@@ -220,7 +220,8 @@ def _make_shard(shard: int) -> None:
         return
     name = _shard(shard)
     parts = list(map(_part, plan.buckets_of(shard)))
-    examples = work.counts(parts)["written_examples"]
+    counts = work.counts(parts)
+    records = counts["written_rows"] or counts["written_examples"]
     if len(parts) == 1:
         whole = work.require_record(parts[0])
         record = {key: whole[key] for key in ("bytes", "sha256")}
@@ -229,7 +230,7 @@ def _make_shard(shard: int) -> None:
         concatenate([work.file(part) for part in parts], work.file(name))
         record = work.identity(name)
     index = index_records(work.file(name))
-    work.finish(name, {**record, "examples": examples, "index": index})
+    work.finish(name, {**record, "examples": records, "index": index})
     for part in parts:
         files.remove(work.file(part))
 

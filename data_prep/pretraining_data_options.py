@@ -94,8 +94,15 @@ class PretrainingDataOptions(WithPaths):
     packing: str = option(
         "original",
         "original: collect sentences until the length is reached, then cut tokens off the longer "
-        "segment; fit: stop before a sentence that does not fit, which starts the next example.",
-        choices=("original", "fit"),
+        "segment; fit: stop before a sentence that does not fit, which starts the next example; "
+        "split: divide this sentence before a word, and its rest starts the next example.",
+        choices=("original", "fit", "split"),
+    )
+    pack_rows: bool = option(
+        False,
+        "Put several examples into each row of --max_seq_length tokens, so that there is hardly "
+        "any padding; --max_predictions_per_seq is then of a row. The original cannot read rows.",
+        common=True,
     )
     word_segmenter: str | None = option(
         None,

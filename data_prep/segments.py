@@ -50,8 +50,9 @@ class Pairing(NamedTuple):
         short_seq_prob: fraction of documents cut to a random shorter length, which reduces the
             mismatch with fine-tuning on short texts.
         one_segment_chunks: "split" or "drop" chunks of a single sentence.
-        packing: "original", or "fit" to end a chunk before a sentence that would exceed
-            `max_num_tokens`, if it has two sentences already.
+        packing: "original"; "fit" to end a chunk before a sentence that would exceed
+            `max_num_tokens`, if it has two sentences already; or "split" to end it inside this
+            sentence, before a word.
     """
 
     max_seq_length: int
@@ -115,8 +116,10 @@ def make_pairs(
         pairing: how to cut.
         seeds: uint64 `[documents]`; the pairs of a document depend on its own seed only.
     """
-    # Every chunk ends at the end of a sentence.
+    # Every chunk ends at the end of a sentence, or has more than half of the tokens.
     max_pairs = len(documents.sentence_offsets) - 1
+    if pairing.packing == "split":
+        max_pairs += len(documents.ids) // (pairing.max_num_tokens // 2 + 1)
     spans = np.empty((max_pairs, 4), np.int64)
     labels = np.empty(max_pairs, np.bool_)
     document_of: np.ndarray = np.empty(max_pairs, np.int64)
@@ -131,6 +134,7 @@ def make_pairs(
         pairing.objective == "sop",
         pairing.one_segment_chunks == "split",
         pairing.packing == "fit",
+        pairing.packing == "split",
         seeds,
         spans,
         labels,
@@ -176,6 +180,12 @@ def exchange_seconds(
     return spans, labels, truncated
 
 
+def example_lengths(spans: np.ndarray) -> np.ndarray:
+    """Return the tokens of the examples of pairs, special ones included, int32 `[pairs]`."""
+    first, second = (spans[:, [1, 3]] - spans[:, [0, 2]]).T
+    return (first + second + np.where(second > 0, 3, 2)).astype(np.int32)
+
+
 def assemble(
     ids: np.ndarray,
     spans: np.ndarray,
@@ -210,7 +220,7 @@ def assemble(
 @compiled
 def _cut_documents(
     ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
-    has_pairs, swaps, split_one_segment, fit, seeds, spans, labels, document_of,
+    has_pairs, swaps, split_one_segment, fit, split, seeds, spans, labels, document_of,
 ):  # fmt: skip
     count = truncated = dropped = 0
     state = np.empty(1, np.uint64)
@@ -221,21 +231,31 @@ def _cut_documents(
             target = 2 + random_below(state, max_num_tokens - 1)
         last_sentence = document_offsets[document + 1] - 1
         first = document_offsets[document]  # first sentence of the chunk
-        for sentence in range(first, last_sentence + 1):
-            begin, end = sentence_offsets[first], sentence_offsets[sentence + 1]
+        start = sentence_offsets[first]
+        sentence = first - 1
+        while sentence < last_sentence:
+            sentence += 1
+            begin, end = start, sentence_offsets[sentence + 1]
             if sentence < last_sentence and end - begin < target:
                 next_end = sentence_offsets[sentence + 2]
                 if not fit or sentence == first or next_end - begin <= max_num_tokens:
                     continue
+            last = sentence  # of the chunk
+            if split and end - begin > max_num_tokens:
+                end = _last_word(ids, begin, max_num_tokens, word_starts)
+                while sentence_offsets[last] >= end:
+                    last -= 1
             if not has_pairs:
                 middle = end
-            elif sentence > first:
-                middle = sentence_offsets[first + 1 + random_below(state, sentence - first)]
+            elif last > first:
+                middle = sentence_offsets[first + 1 + random_below(state, last - first)]
             elif split_one_segment:
                 middle = _split_inside(ids, begin, end, word_starts, state)
             else:
                 middle = end
-            first = sentence + 1
+            start = end
+            first = last if sentence_offsets[last + 1] > end else last + 1
+            sentence = first - 1
             # An empty segment: nothing to split, or a sentence without tokens.
             if begin == end or (has_pairs and middle in (begin, end)):
                 dropped += end > begin
@@ -251,6 +271,18 @@ def _cut_documents(
             truncated += cut
             count += 1
     return count, truncated, dropped
+
+
+@compiled
+def _last_word(ids, begin, max_num_tokens, word_starts):
+    """Return where the last word starts that `max_num_tokens` may end before.
+
+    If no word starts in the second half of them, it is where they end.
+    """
+    for position in range(begin + max_num_tokens, begin + max_num_tokens // 2, -1):
+        if word_starts[ids[position]]:
+            return position
+    return begin + max_num_tokens
 
 
 @compiled

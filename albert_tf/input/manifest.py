@@ -53,6 +53,7 @@ class _Settings:
     spm_model_file: str | None = None
     vocab_file: str | None = None
     do_lower_case: bool | None = None
+    pack_rows: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Manifest:
     sentences: Natural = 0
     tokens: Natural = 0
     examples: Natural = 0
+    rows: Natural = 0
 
     @property
     def normalization(self) -> Normalization:

@@ -49,6 +49,21 @@ class Masking(NamedTuple):
         weights = 1.0 / np.arange(1, self.ngram + 1)
         return (weights if self.favor_shorter_ngram else weights[::-1]) / weights.sum()
 
+    def row_budgets(self, lengths: np.ndarray, max_seq_length: int) -> np.ndarray:
+        """Return the predictions of examples, int64, in a row of `max_seq_length` tokens.
+
+        Examples have as many as alone, or, if that is too much for all examples of a full row, what
+        their `lengths` are of it.
+        """
+        kinds = 1 + self.do_permutation
+        if self.max_predictions >= kinds * round(max_seq_length * self.masked_lm_prob):
+            wanted = kinds * np.maximum(np.rint(lengths * self.masked_lm_prob), 1).astype(np.int64)
+        else:
+            wanted = np.maximum(
+                lengths.astype(np.int64) * self.max_predictions // max_seq_length, 1
+            )
+        return np.minimum(wanted, self.max_predictions)
+
     def shortfall(self, max_seq_length: int) -> str | None:
         """Return a line if `max_predictions` allows less than `masked_lm_prob` of an example."""
         wanted = round(max_seq_length * self.masked_lm_prob)
@@ -112,6 +127,7 @@ def draw_masks(
     word_starts: np.ndarray,
     seeds: np.ndarray,
     masks: Masks,
+    limits: np.ndarray | None = None,
 ) -> MaskedBatch:
     """Mask a batch of examples.
 
@@ -124,6 +140,8 @@ def draw_masks(
             starts a word.
         seeds: uint64 `[batch]`, from `derive_seeds`.
         masks: how to draw them.
+        limits: int32 `[batch]`, the largest number of predictions of each example, at most
+            `max_predictions`, which is the default.
     """
     batch, masking = len(input_ids), masks.masking
     masked = MaskedBatch(
@@ -139,6 +157,7 @@ def draw_masks(
         np.asarray(lengths, np.int32),
         np.asarray(word_starts, np.bool_) | (not masking.whole_words),
         np.asarray(seeds, np.uint64),
+        np.full(batch, masking.max_predictions, np.int32) if limits is None else limits,
         masking.masked_lm_prob,
         np.cumsum(masking.length_probabilities()),
         masking.do_permutation,
@@ -198,11 +217,10 @@ def random_below(state, limit):
 
 @compiled
 def _mask_batch(
-    input_ids, lengths, word_starts, seeds, masked_lm_prob, cumulative, do_permutation,
+    input_ids, lengths, word_starts, seeds, limits, masked_lm_prob, cumulative, do_permutation,
     special_ids, mask_id, replacement_ids, positions, ids, weights, drawn_lengths, masked_lengths,
 ):  # fmt: skip
     batch, seq = input_ids.shape
-    max_predictions = positions.shape[1]
     covered = np.empty(seq, np.uint8)  # 0, or the mark of a covered token
     begin = np.empty(seq, np.int64)  # words as ranges of tokens: begin[w] to end[w] (exclusive)
     end = np.empty(seq, np.int64)
@@ -214,14 +232,14 @@ def _mask_batch(
         state[0] = seeds[row]
         words = _find_words(tokens, length, word_starts[row], special_ids, begin, end)
         covered[:] = 0
-        budget = min(max_predictions, max(1, int(round(length * masked_lm_prob))))
+        budget = min(limits[row], max(1, int(round(length * masked_lm_prob))))
         left = _cover_spans(
             covered, _MASKED, budget, words, begin, end, order, cumulative, state,
             drawn_lengths, masked_lengths,
         )  # fmt: skip
         if do_permutation:
             _cover_spans(
-                covered, _PERMUTED, min(budget, max_predictions - (budget - left)), words, begin,
+                covered, _PERMUTED, min(budget, limits[row] - (budget - left)), words, begin,
                 end, order, cumulative, state, drawn_lengths, masked_lengths,
             )  # fmt: skip
 

@@ -20,6 +20,7 @@ from albert_tf.input.masking import Masks, derive_seeds, draw_masks
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_order import RecordOrder
 from albert_tf.input.record_reader import read_records
+from albert_tf.input.rows import TOKEN_FEATURES, Places
 from albert_tf.input.streams import ENDLESS, WHOLE, Batch, Shard
 
 # Windows that are kept: the one before, which threads may still need, the current one, and the one
@@ -36,7 +37,7 @@ TRAINING, EVALUATION = 0, 1
 _SWAPS = 4
 
 # The stored features that `draw` changes.
-DRAWN = ("input_ids", "segment_ids", "token_boundary", "next_sentence_labels")
+DRAWN = (*TOKEN_FEATURES, "next_sentence_labels")
 
 # The numbers of the records of every batch, and the records.
 _Window = list[tuple[np.ndarray, list[bytes]]]
@@ -202,9 +203,9 @@ def draw(
     """Draw which pairs of a batch are swapped, where their files leave that open, and masks.
 
     Args:
-        batch: features of examples without masks (`features.unmasked_features`), `[batch, ...]`;
-            not modified.
-        numbers: int64 `[batch]`, a number for each visit of an example.
+        batch: features of examples or rows without masks (`features.unmasked_features`,
+            `row_features`), `[batch, ...]`; not modified.
+        numbers: int64 `[batch]`, a number for each visit of an example or a row.
         masks: what to draw.
         seed: seed of the run.
         purpose: `TRAINING` or `EVALUATION`.
@@ -212,26 +213,39 @@ def draw(
     Returns:
         The features that are changed or new, int32 and float32.
     """
-    drawn = {name: np.array(batch[name], np.int32) for name in DRAWN}
-    lengths = batch["input_mask"].sum(1, dtype=np.int32)
+    places = Places.find(batch["example_ids"]) if "example_ids" in batch else None
+    labels = np.array(batch["next_sentence_labels"], np.int32)
+    if places is None:
+        tokens = {name: np.array(batch[name], np.int32) for name in TOKEN_FEATURES}
+        lengths, limits = batch["input_mask"].sum(1, dtype=np.int32), None
+        visits = [numbers]
+    else:
+        tokens = {name: places.take(batch[name]) for name in TOKEN_FEATURES}
+        lengths = places.length
+        limits = places.limits(masks.masking, batch["input_ids"].shape[1])
+        visits = [numbers[places.row], places.number + 1]
     if masks.swap_segments:
-        swapped = derive_seeds(seed, purpose + _SWAPS, numbers) >> np.uint64(63)
-        drawn["next_sentence_labels"] = swapped.astype(np.int32)[:, None]
+        swapped = derive_seeds(seed, purpose + _SWAPS, *visits) >> np.uint64(63)
+        labels[(slice(None), 0) if places is None else (places.row, places.number)] = swapped
         swap_segments(
-            drawn["input_ids"],
-            drawn["segment_ids"],
-            drawn["token_boundary"],
+            tokens["input_ids"],
+            tokens["segment_ids"],
+            tokens["token_boundary"],
             lengths,
             swapped.astype(np.bool_),
         )
     masked = draw_masks(
-        drawn["input_ids"],
+        tokens["input_ids"],
         lengths,
-        drawn["token_boundary"],
-        derive_seeds(seed, purpose, numbers),
+        tokens["token_boundary"],
+        derive_seeds(seed, purpose, *visits),
         masks,
+        limits,
     )
-    return drawn | masked.features()
+    tokens |= masked.features()
+    if places is not None:
+        tokens = places.replace(batch, tokens)
+    return tokens | {"next_sentence_labels": labels}
 
 
 @compiled
