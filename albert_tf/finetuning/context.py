@@ -13,20 +13,21 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import is_folder, is_read_only, read_bytes, sha256_of, write_text
+from albert_tf.files import is_folder, is_read_only, read_bytes, write_text
 from albert_tf.finetuning.finetuning_options import FROM_HUB, STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, data_key
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
     EvaluatedSet,
+    check_tokenizer,
     evaluation_data,
     find_adjacent_files,
     load_tokenizer,
 )
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE, encoder_folder, folder_of
+from albert_tf.interop.file_names import EVALUATION_DATA_FILE, encoder_folder, folder_of
 from albert_tf.interop.heads import possible_heads
 from albert_tf.interop.loading import open_weights
 from albert_tf.logs import counted
@@ -316,15 +317,8 @@ def _check_tokenizer(
     options: FineTuningOptions, tokenizer: Tokenizer, model: str, trained: AdjacentFiles
 ) -> None:
     """Refuse a vocabulary whose ids do not mean what a model has learned; warn of another case."""
-    known, before = trained.vocabulary_digests(), trained.vocabulary
-    is_other = known and sha256_of(tokenizer.path) not in known
-    # Files of other formats may have the same pieces.
-    if is_other and not (before and Tokenizer.load(before).pieces == tokenizer.pieces):
-        argument = "spm_model_file" if options.spm_model_file else "vocab_file"
-        raise InputError(
-            f"`{argument}`={tokenizer.path}: is not the vocabulary of the weights in {model} "
-            f"({before or DATA_FILE}); use that one, or other weights"
-        )
+    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
+        check_tokenizer(tokenizer, model, trained)
     given, lower = options.do_lower_case, trained.normalization.do_lower_case
     if None not in (given, lower) and given != lower:
         form = "do_lower_case=%s: the model in %s was trained with %s"

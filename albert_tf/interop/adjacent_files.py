@@ -134,6 +134,22 @@ def load_tokenizer(
     return Tokenizer.load(path, do_lower_case, UNRECORDED.otherwise(*recorded))
 
 
+def check_tokenizer(tokenizer: Tokenizer, model: str, adjacent: AdjacentFiles) -> None:
+    """Check that the ids of a tokenizer mean what a model, with these files, has learned.
+
+    Raises:
+        InputError: If they are known to mean something else; the vocabulary is called `path`.
+    """
+    known, before = adjacent.vocabulary_digests(), adjacent.vocabulary
+    is_other = known and sha256_of(tokenizer.path) not in known
+    # Files of other formats may have the same pieces.
+    if is_other and not (before and Tokenizer.load(before).pieces == tokenizer.pieces):
+        raise InputError(
+            f"`path`={tokenizer.path}: is not the vocabulary of the weights in {model} "
+            f"({before or DATA_FILE}); use that one, or other weights"
+        )
+
+
 def find_adjacent_files(path: str) -> AdjacentFiles:
     """Read the files next to the weights at `path`, a file or a folder.
 

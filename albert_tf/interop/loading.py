@@ -23,7 +23,12 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
 from albert_tf.interop import huggingface
-from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
+from albert_tf.interop.adjacent_files import (
+    AdjacentFiles,
+    check_tokenizer,
+    find_adjacent_files,
+    load_tokenizer,
+)
 from albert_tf.interop.file_names import (
     BEST_FOLDER,
     ENCODER,
@@ -335,7 +340,8 @@ def open_preset(
         do_lower_case: whether to lower-case text, instead of what is recorded.
 
     Raises:
-        InputError: If the weights cannot be fetched or read, or come without config or vocabulary.
+        InputError: If the weights cannot be fetched or read, come without config or vocabulary, or
+            are known to be of another vocabulary.
     """
     path = encoder_folder(local_weights(name, argument="name"))
     folder, best = folder_of(path), os.path.join(path, BEST_FOLDER)
@@ -362,10 +368,12 @@ def open_with_files(
     if config is None:
         raise InputError(f"`name`={name}: there is no {CONFIG_FILE} next to the weights")
     adjacent = find_adjacent_files(folder).about(weights.step)
-    vocabulary = vocabulary or adjacent.vocabulary
-    if not vocabulary:
+    path_of_vocabulary = vocabulary or adjacent.vocabulary
+    if not path_of_vocabulary:
         raise InputError(f"`vocabulary`: required, as there is none next to the weights of {name}")
     with arguments_renamed(path="vocabulary"):
-        tokenizer = load_tokenizer(vocabulary, do_lower_case, [adjacent])
+        tokenizer = load_tokenizer(path_of_vocabulary, do_lower_case, [adjacent])
+        if vocabulary:
+            check_tokenizer(tokenizer, name, adjacent)
     config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
     return Preset(name, folder, path, weights, config, tokenizer, adjacent)

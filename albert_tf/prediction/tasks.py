@@ -14,11 +14,12 @@ import numpy as np
 from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, text_of, without_magic
+from albert_tf.files import exists, sha256_of, text_of, without_magic
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.interop.file_names import SAVED_MODEL, read_export
 from albert_tf.options import WithPaths, check_limits, option
 from albert_tf.task_kinds import PRETRAINING, TaskKind, task_kinds
+from albert_tf.tokenizers import Tokenizer
 
 # Needs no head of its own: any weights compute vectors.
 EMBED = "embed"
@@ -267,4 +268,12 @@ def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Resul
     for name in kind.predict_options:
         if (value := getattr(options, name)) != PredictOptions.__dataclass_fields__[name].default:
             raise InputError(f"`{name}`={value}: is fixed in an export; name the trained folder")
+    made_from, lower = read_export(options.model).get("made_from", {}), options.do_lower_case
+    if lower not in (None, made_from.get("normalization", {}).get("do_lower_case", lower)):
+        raise InputError(f"`do_lower_case`={lower}: is fixed in an export; name the trained folder")
+    if path := options.spm_model_file:
+        with arguments_renamed(path="spm_model_file"):
+            digest = sha256_of(Tokenizer.load(path).path)
+        if digest != made_from.get("vocabulary", digest):
+            raise InputError(f"`spm_model_file`={path}: is not the vocabulary of {options.model}")
     return functools.partial(kind.load("text_model")._predict_exported, Export(kind, options))

@@ -15,6 +15,7 @@ import albert_tf
 from albert_tf.cli import predict as command
 from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
+from albert_tf.files import sha256_of
 from albert_tf.prediction.rows import WRITERS, columns_of, read_chunks, row_writer
 from albert_tf.prediction.tasks import PREDICTION_TASKS, PredictOptions
 from tests.support.models import write_trained
@@ -305,8 +306,22 @@ def test_a_flag_that_is_invalid_for_every_line_ends_a_stream(models, tmp_path, m
 
 @pytest.mark.integration
 def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
-    encoder = models / "encoder"
+    encoder, export, other = models / "encoder", tmp_path / "export", tmp_path / "other.txt"
+    own = encoder / "vocab.txt"
+    other.write_text(own.read_text().replace("b\nc\n", "c\nb\n"))
+    (export / "classifier").mkdir(parents=True)
+    (export / "classifier/saved_model.pb").touch()
+    made_from = {"vocabulary": sha256_of(str(own)), "normalization": {"do_lower_case": False}}
+    (export / "export.json").write_text(json.dumps({"made_from": made_from}))
+    other_file = {"text": "a", "spm_model_file": str(other)}
     for model, flags, message in [
+        (encoder, other_file, f"`spm_model_file`={other}: is not the vocabulary of the weights in"),
+        (export, other_file, f"`spm_model_file`={other}: is not the vocabulary of {export}"),
+        (
+            export,
+            {"text": "a", "do_lower_case": True, "spm_model_file": str(own)},
+            "`do_lower_case`=True: is fixed in an export; name the trained folder",
+        ),
         (encoder, {}, "`input_file`: required, or `text`, or `question` and `context`"),
         (encoder, {"text": "a", "input_file": "b"}, "`input_file` and `text` exclude each other"),
         (encoder, {"input_file": "a.png"}, "`input_file`=a.png: must end in .tsv, .csv, .jsonl"),
