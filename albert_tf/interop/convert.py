@@ -16,6 +16,7 @@ from albert_tf.hub.names import local_weights
 from albert_tf.interop.adaptation import adapt, check_extension, with_new_pieces
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
+    check_tokenizer,
     described_checkpoint,
     find_adjacent_files,
     load_tokenizer,
@@ -247,10 +248,13 @@ def _find_tokenizers(
             return load_tokenizer(path, options.do_lower_case, [adjacent])
 
     own = extended = load(path)
-    if own.vocab_size != config.vocab_size and adjacent.vocabulary:
+    if options.spm_model_file and adjacent.vocabulary:
         found = load(adjacent.vocabulary)
-        if found.vocab_size < extended.vocab_size:
+        if config.vocab_size != extended.vocab_size > found.vocab_size:
             path, own = adjacent.vocabulary, found
             check_extension(own, extended)
+        elif extended.pieces[: found.vocab_size] != found.pieces:
+            with arguments_renamed(path="spm_model_file"):
+                check_tokenizer(extended, options.input, adjacent)
     config.check_vocabulary(own.vocab_size, path)
     return own, with_new_pieces(extended, options, folder), adjacent

@@ -210,6 +210,9 @@ def test_a_larger_vocabulary_extends_the_model(tmp_path):
         larger.write_text("\n".join(changed) + "\n")
         with pytest.raises(InputError, match=r"`spm_model_file`.* piece \d+ is .* must begin with"):
             run(source, tmp_path / "none", spm_model_file=str(larger))
+    larger.write_text("\n".join([*lines[:10], *lines[:9:-1]]) + "\n")
+    with pytest.raises(InputError, match=r"^`spm_model_file`=.*: is not the vocabulary of"):
+        run(source, tmp_path / "none", spm_model_file=str(larger))
 
 
 def test_other_models_than_unigram_are_refused(tmp_path):
