@@ -22,6 +22,7 @@ pytestmark = pytest.mark.integration
 # Section -> the most files that its change may touch.
 LIMITS = {
     "A learning-rate schedule": 2,
+    "An optimizer": 2,
     "A task like those of GLUE": 1,
     "A corpus format": 2,
     "Attention": 1,
@@ -164,6 +165,17 @@ SCHEDULE = """
     assert rates == [0.0, 0.25, 0.5, 0.25], rates
 """
 
+OPTIMIZER = """
+    import keras
+    import numpy as np
+    from albert_tf.optimization import create_optimizer
+    weights = keras.Variable([1.0, 1.0], name="kernel")
+    optimizer = create_optimizer("lion", 0.1, weight_decay_rate=0.5, bias_correction=True)
+    for gradient in ([200, -1], [-1, -1]):  # the second one does not turn the momentum
+        optimizer.apply([np.float32(gradient)], [weights])
+    assert np.allclose(weights, [0.7075, 1.0975]), weights
+"""
+
 ATTENTION = """
     import numpy as np
     from albert_tf import AlbertConfig, AlbertEncoder
@@ -195,9 +207,9 @@ TRAINING = """
 
 
 # One process, for TensorFlow takes longer to load than all else.
-@of_sections("A learning-rate schedule", "Attention", "A pretraining objective")
+@of_sections("A learning-rate schedule", "An optimizer", "Attention", "A pretraining objective")
 @pytest.mark.slow
-def test_a_schedule_an_attention_and_a_pretraining_objective(extended, tmp_path):
+def test_a_schedule_an_optimizer_an_attention_and_a_pretraining_objective(extended, tmp_path):
     finetuning.write_files(tmp_path)
     words = sum(finetuning.WORDS.values(), [])
     lines = [" ".join(words[i % len(words)] for i in range(n, n + 5)) for n in range(400)]
@@ -214,8 +226,9 @@ def test_a_schedule_an_attention_and_a_pretraining_objective(extended, tmp_path)
     assert 20 < share < 60
     run(
         extended,
-        *("-c", "".join(map(textwrap.dedent, (SCHEDULE, ATTENTION, TRAINING)))),
+        *("-c", "".join(map(textwrap.dedent, (SCHEDULE, OPTIMIZER, ATTENTION, TRAINING)))),
         *("--do_train", "--do_eval", f"--output_dir={tmp_path}/out", "--schedule=inverse_sqrt"),
+        "--optimizer=lion",
         *(
             f"--input_file={tmp_path}/train.tfrecord",
             f"--albert_config_file={tmp_path}/config.json",
