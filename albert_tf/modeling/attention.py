@@ -7,7 +7,8 @@
     query:          [batch, heads, queries, head_size]; in the last layer of a training step there
                     are fewer queries than keys.
     key, value:     [batch, heads, seq, head_size].
-    attention_mask: [batch, seq], 1 for tokens and 0 for padding.
+    attention_mask: [batch, seq], 1 for tokens and 0 for padding; for rows of several examples,
+                    `ExampleIds`.
     dropout:        None, or a function that drops elements of a tensor of attention weights. It
                     drops the same elements every time it is called within one layer.
     context:        [batch, heads, queries, head_size], in the dtype of `query`.
@@ -25,6 +26,7 @@ the name under which Keras knows them, "my_project>causal_attention".
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -37,11 +39,33 @@ MASKED_SCORE = -10000.0
 DEFAULT = "dot_product"
 
 
-def mask_scores(attention_mask):
-    """Return what is added to attention scores, float32 `[batch, 1, 1, seq]`.
+class ExampleIds(NamedTuple):
+    """The attention mask of rows: a position attends to the positions of its own example.
 
-    That is 0 where `attention_mask` `[batch, seq]` is 1 (tokens), -10000 where it is 0 (padding).
+    These are the numbers of examples at the queries `[batch, queries]` and the keys `[batch, seq]`.
+    Padding has the number 0: what it attends to has no meaning, but is finite.
     """
+
+    queries: Any
+    keys: Any
+
+
+def may_attend(attention_mask):
+    """Return where queries attend to keys, bool `[batch, 1, queries, seq]`; 1 for all queries."""
+    if isinstance(attention_mask, ExampleIds):
+        queries, keys = attention_mask
+        return ops.equal(queries[:, None, :, None], keys[:, None, None, :])
+    return ops.cast(attention_mask, "bool")[:, None, None, :]
+
+
+def mask_scores(attention_mask):
+    """Return what is added to attention scores, float32 `[batch, 1, queries, seq]`.
+
+    That is 0 where a query attends and -10000 where it does not. For an `attention_mask`
+    `[batch, seq]`, which is 0 for padding, one query stands for all.
+    """
+    if isinstance(attention_mask, ExampleIds):
+        return ops.where(may_attend(attention_mask), 0.0, MASKED_SCORE)
     return ((1.0 - ops.cast(attention_mask, "float32")) * MASKED_SCORE)[:, None, None, :]
 
 
@@ -79,8 +103,7 @@ def backend_attention(query, key, value, attention_mask, dropout=None):
         )
     # Keras expects positions before heads.
     query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
-    mask = ops.cast(attention_mask, "bool")[:, None, None, :]
-    context = ops.dot_product_attention(query, key, value, mask=mask)
+    context = ops.dot_product_attention(query, key, value, mask=may_attend(attention_mask))
     return ops.transpose(context, (0, 2, 1, 3))
 
 

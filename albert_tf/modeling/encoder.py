@@ -10,7 +10,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.modeling.attention import ATTENTION, DEFAULT
+from albert_tf.modeling.attention import ATTENTION, DEFAULT, ExampleIds
 from albert_tf.modeling.kernels import PLAIN, Execution
 from albert_tf.modeling.layers import (
     TransformerBlock,
@@ -20,8 +20,9 @@ from albert_tf.modeling.layers import (
     forward_seed,
     initializer,
     layer_norm,
+    select,
 )
-from albert_tf.modeling.model import AlbertModel
+from albert_tf.modeling.model import ROW_FEATURES, AlbertModel
 
 _DROPOUTS_PER_BLOCK = 3
 
@@ -50,16 +51,23 @@ class AlbertEmbeddings(keras.layers.Layer):
         self.position_embeddings = table("position_embeddings", self.config.max_position_embeddings)
         self.norm.build((None, None, self.config.embedding_size))
 
-    def call(self, input_ids, segment_ids, seed=None):
-        """Embed integers `[batch, seq]` as `[batch, seq, embedding_size]`."""
+    def call(self, input_ids, segment_ids, seed=None, positions=None):
+        """Embed integers `[batch, seq]` as `[batch, seq, embedding_size]`.
+
+        Without `positions` `[batch, seq]`, these are 0, 1, 2, ...
+        """
         words = ops.take(self.word_embeddings, input_ids, axis=0)
         # There are few segment ids; a product with one-hot rows has a dense gradient.
         segments = ops.matmul(
             ops.one_hot(segment_ids, self.config.type_vocab_size, dtype=self.compute_dtype),
             self.token_type_embeddings,
         )
-        positions = self.position_embeddings[: input_ids.shape[1] or ops.shape(input_ids)[1]]
-        embeddings = self.norm(words + segments + positions)
+        if positions is None:
+            length = input_ids.shape[1] or ops.shape(input_ids)[1]
+            places = self.position_embeddings[:length]
+        else:
+            places = ops.take(self.position_embeddings, positions, axis=0)
+        embeddings = self.norm(words + segments + places)
         return dropout(embeddings, self.config.hidden_dropout_prob, seed, site=0)
 
 
@@ -87,6 +95,8 @@ class AlbertEncoder(AlbertModel):
         >>> len(outputs["encoder_outputs"])
         12
     """
+
+    feature_names = ROW_FEATURES
 
     def __init__(
         self,
@@ -144,7 +154,10 @@ class AlbertEncoder(AlbertModel):
             features: dictionary of integers `[batch, seq]`: `input_ids`; `input_mask` (1 for
                 tokens, 0 for padding; all ones if absent) and `segment_ids` (zeros if absent).
                 `albert_tf.modeling.model.ALIASES` has other names for them, such as
-                `attention_mask`.
+                `attention_mask`. For rows of several examples, instead of `input_mask`,
+                `example_ids` (1, 2, ... for tokens, 0 for padding) and `cls_positions`
+                `[batch, examples]`, where each begins: positions start again with every example,
+                and attention stays within it.
             training: whether dropout is applied.
             output_attentions: whether to return the attention weights of every layer, which are
                 computed separately for this purpose.
@@ -157,7 +170,8 @@ class AlbertEncoder(AlbertModel):
             Dictionary in the model's compute dtype:
 
             - `sequence_output` `[batch, seq, hidden]`, the output of the last layer;
-            - `pooled_output` `[batch, hidden]`, computed from the position of `[CLS]`;
+            - `pooled_output` `[batch, hidden]`, computed from the position of `[CLS]`; of rows
+              `[batch, examples, hidden]`;
             - `encoder_outputs`, the list of the outputs `[batch, seq, hidden]` of all layers;
             - with `output_attentions`, `attentions`: the list of the weights
               `[batch, heads, seq, seq]` of all layers, before dropout;
@@ -172,7 +186,7 @@ class AlbertEncoder(AlbertModel):
                 not in the table `ATTENTION`, since its weights are unknown.
         """
         seed = forward_seed(self.seed_generator) if training else None
-        attention_mask = _attention_mask(features)
+        attention_mask = attention_mask_of(features)
         embeddings = self._embed(features, seed)
         projected = hidden = self._project(embeddings)
         encoder_outputs = []
@@ -181,7 +195,7 @@ class AlbertEncoder(AlbertModel):
             encoder_outputs.append(hidden)
         outputs = {
             "sequence_output": hidden,
-            "pooled_output": self._pool(hidden),
+            "pooled_output": self._pool(_at_cls(hidden, features)),
             "encoder_outputs": encoder_outputs,
         }
         if output_embeddings:
@@ -205,19 +219,26 @@ class AlbertEncoder(AlbertModel):
 
         Returns:
             Dictionary of `sequence_output` `[batch, n, hidden]` at `positions`, and
-            `pooled_output` `[batch, hidden]`.
+            `pooled_output` `[batch, hidden]`, or of rows `[batch, examples, hidden]`.
         """
         features = self._read(features)
         seed = forward_seed(self.seed_generator) if training else None
-        attention_mask = _attention_mask(features)
+        attention_mask = attention_mask_of(features)
         hidden = self._project(self._embed(features, seed))
         *layers, last_layer = execution.layer_calls(self.depth_blocks)
         for depth, layer in enumerate(layers):
             hidden = layer(hidden, attention_mask, seed=_layer_seed(seed, depth))
-        cls_and_positions = ops.pad(positions, [[0, 0], [1, 0]])
+        begins = features.get("cls_positions")
+        if begins is None:
+            examples, positions = 1, ops.pad(positions, [[0, 0], [1, 0]])
+        else:
+            examples, positions = begins.shape[1], ops.concatenate([begins, positions], axis=1)
+            numbers = ops.take_along_axis(features["example_ids"], positions, axis=1)
+            attention_mask = ExampleIds(numbers, attention_mask.keys)
         last_seed = _layer_seed(seed, len(layers))
-        hidden = last_layer(hidden, attention_mask, positions=cls_and_positions, seed=last_seed)
-        return {"sequence_output": hidden[:, 1:], "pooled_output": self._pool(hidden)}
+        hidden = last_layer(hidden, attention_mask, positions=positions, seed=last_seed)
+        pooled = self._pool(hidden[:, 0] if begins is None else hidden[:, :examples])
+        return {"sequence_output": hidden[:, examples:], "pooled_output": pooled}
 
     @property
     def depth_blocks(self) -> list[TransformerBlock]:
@@ -230,13 +251,13 @@ class AlbertEncoder(AlbertModel):
     def _embed(self, features, seed):
         input_ids, segment_ids = features["input_ids"], features.get("segment_ids")
         segment_ids = ops.zeros_like(input_ids) if segment_ids is None else segment_ids
-        return self.embeddings(input_ids, segment_ids, seed=seed)
+        return self.embeddings(input_ids, segment_ids, seed, _positions(features))
 
     def _project(self, embeddings):
         return embeddings if self.projection is None else self.projection(embeddings)
 
-    def _pool(self, hidden):
-        return ops.tanh(self.pooler(hidden[:, 0]))
+    def _pool(self, at_cls):
+        return ops.tanh(self.pooler(at_cls))
 
     def _attentions(self, layer_inputs, attention_mask):
         if self.attention not in ATTENTION:
@@ -250,7 +271,25 @@ class AlbertEncoder(AlbertModel):
         ]
 
 
-def _attention_mask(features):
+def _at_cls(hidden, features):
+    begins = features.get("cls_positions")
+    return hidden[:, 0] if begins is None else select(hidden, begins)
+
+
+def _positions(features):
+    """Return the positions `[batch, seq]` of tokens in the examples of rows; None without rows."""
+    numbers, begins = features.get("example_ids"), features.get("cls_positions")
+    if numbers is None:
+        return None
+    begin = ops.take_along_axis(begins, ops.maximum(numbers - 1, 0), axis=1)
+    places = ops.arange(numbers.shape[1], dtype=begin.dtype) - begin
+    return ops.where(numbers > 0, places, 0)
+
+
+def attention_mask_of(features):
+    """Return the attention mask of the features of an encoder, as attention functions take it."""
+    if (numbers := features.get("example_ids")) is not None:
+        return ExampleIds(numbers, numbers)
     mask = features.get("input_mask")
     return ops.ones_like(features["input_ids"]) if mask is None else mask
 

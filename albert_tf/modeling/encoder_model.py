@@ -12,7 +12,7 @@ from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.kernels import PLAIN, Execution, Kernels
 from albert_tf.modeling.layers import SITES, LinearHead, dropout, forward_seed
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.model import ENCODER_FEATURES, AlbertModel, renamed
+from albert_tf.modeling.model import ENCODER_FEATURES, ROW_FEATURES, AlbertModel, renamed
 
 # Outputs of the encoder, which `predict` leaves out: for 10,000 texts of 512 tokens, all layers of
 # base take 200 GB.
@@ -123,7 +123,8 @@ class EncoderModel(AlbertModel):
 
     def encoder_features(self, features: Mapping[str, Any]) -> dict[str, Any]:
         """Return the features of the encoder, `[sequences, seq]`, as many as examples have."""
-        found = {name: features[name] for name in ENCODER_FEATURES if name in features}
+        names = (*ENCODER_FEATURES, *ROW_FEATURES)
+        found = {name: features[name] for name in names if name in features}
         if self.encoder_rank == 2:
             return found
         return {name: ops.reshape(each, (-1, ops.shape(each)[-1])) for name, each in found.items()}

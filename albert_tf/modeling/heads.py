@@ -15,6 +15,7 @@ from albert_tf.modeling.losses import (
     RegressionObjective,
     TokenClassificationObjective,
 )
+from albert_tf.modeling.model import ROW_FEATURES
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -70,7 +71,7 @@ class AlbertForPreTraining(EncoderModel):
         ((1, 1, 100), (1, 2))
     """
 
-    feature_names = ("masked_lm_positions",)
+    feature_names = ("masked_lm_positions", *ROW_FEATURES)
     reads = "masked_lm_positions"
     objectives = (PretrainingObjective("sop"), PretrainingObjective("none"))
     targets = {
@@ -95,7 +96,8 @@ class AlbertForPreTraining(EncoderModel):
 
         Returns:
             Dictionary of `masked_lm_logits` `[batch, predictions, vocab]`, which is absent without
-            `masked_lm_positions`, and `sentence_order_logits` `[batch, 2]` (1 = swapped), float32.
+            `masked_lm_positions`, and `sentence_order_logits` `[batch, 2]` (1 = swapped), float32;
+            of rows `[batch, examples, 2]`.
         """
         outputs = {}
         positions = features.get("masked_lm_positions")

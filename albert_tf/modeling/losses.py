@@ -100,11 +100,19 @@ def means(sums: dict, weights: dict) -> dict[str, float]:
     }
 
 
+def _pair_weights(batch):
+    """Return the weights of pairs: `[batch]`, or of rows `[batch, examples]`."""
+    examples = example_weights(batch)
+    weights = batch.get("next_sentence_weights")
+    return examples if weights is None else weights * examples[:, None]
+
+
 class PretrainingObjective(Objective):
     """Masked language model plus a task on pairs: sum(w * nll) / (sum(w) + 1e-5), and a mean.
 
     A batch contains `masked_lm_ids` and `masked_lm_weights` `[batch, predictions]` and
-    `next_sentence_labels` `[batch, 1]`.
+    `next_sentence_labels` `[batch, 1]`; of rows of several examples,
+    `next_sentence_labels` and `next_sentence_weights` `[batch, examples]`.
 
     Args:
         pair_objective: "sop" (are the segments in order), "nsp" (is the second one from the same
@@ -133,7 +141,7 @@ class PretrainingObjective(Objective):
     def weights(self, batch):
         examples = example_weights(batch)
         masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
-        pairs = {part: ops.sum(examples) for part in self._pair_parts}
+        pairs = {part: ops.sum(_pair_weights(batch)) for part in self._pair_parts}
         return {"masked_lm": masked, **pairs}
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
@@ -145,10 +153,11 @@ class PretrainingObjective(Objective):
             "masked_lm_accuracy": ops.sum(masked * hits),
         }
         for part in self._pair_parts:
-            labels = batch["next_sentence_labels"][:, 0]
+            labels, weights = batch["next_sentence_labels"], _pair_weights(batch)
+            labels = labels if "next_sentence_weights" in batch else labels[:, 0]
             losses, hits = kernels.score(outputs["sentence_order_logits"], labels)
-            sums[f"{part}_loss"] = ops.sum(examples * losses)
-            sums[f"{part}_accuracy"] = ops.sum(examples * hits)
+            sums[f"{part}_loss"] = ops.sum(weights * losses)
+            sums[f"{part}_accuracy"] = ops.sum(weights * hits)
         return sums
 
     def predictions(self, outputs):

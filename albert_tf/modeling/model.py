@@ -19,6 +19,8 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.attention import DEFAULT, attention_name, find_attention
 
 ENCODER_FEATURES = ("input_ids", "input_mask", "segment_ids")
+# Of rows of several examples, instead of `input_mask`; models of pretraining read them.
+ROW_FEATURES = ("example_ids", "cls_positions")
 
 # Names that Hugging Face transformers and the TensorFlow Model Garden give these features.
 ALIASES = {
@@ -32,9 +34,9 @@ ALIASES = {
 # adds. Models ignore it, so that a whole batch can be passed.
 _OTHER_IN_BATCHES = (
     "masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels",
-    "token_boundary", "label_ids", "label_probabilities", "teacher_probabilities", "label_values",
-    "label_sets", "choice_mask", "start_positions", "end_positions", "is_impossible",
-    "is_real_example", "example_weights", "example_number",
+    "next_sentence_weights", "token_boundary", "label_ids", "label_probabilities",
+    "teacher_probabilities", "label_values", "label_sets", "choice_mask", "start_positions",
+    "end_positions", "is_impossible", "is_real_example", "example_weights", "example_number",
 )  # fmt: skip
 
 
@@ -96,6 +98,13 @@ class AlbertModel(keras.Model):
         given = [name for name in read if features.get(name) is not None]
         features = {name: _integers(name, features[name]) for name in given}
         _check_shapes(features, self.encoder_rank, self.config.max_position_embeddings)
+        if (rows := [name for name in ROW_FEATURES if name in features]) and (
+            len(rows) < len(ROW_FEATURES) or "input_mask" in features
+        ):
+            raise InputError(
+                f"`features`: rows have {' and '.join(ROW_FEATURES)}, both, and no input_mask; got "
+                f"{', '.join(features)}"
+            )
         return features
 
     def get_config(self):
@@ -222,7 +231,7 @@ def _check_shapes(features: Mapping[str, Any], rank: int, longest: int) -> None:
     axes = "[batch, seq]" if rank == 2 else "[batch, choices, seq]"
     if len(expected) != rank:
         raise InputError(f"`features`: input_ids has shape {list(expected)}, but must be {axes}")
-    for name in ENCODER_FEATURES[1:]:
+    for name in (*ENCODER_FEATURES[1:], "example_ids"):
         if name in shapes and not _may_be_equal(shapes[name], expected):
             raise InputError(
                 f"`features`: {name} has shape {list(shapes[name])}, but must have that of "
@@ -242,10 +251,14 @@ def _may_be_equal(shape: tuple[int | None, ...], other: tuple[int | None, ...]) 
 
 def _check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
     """Check values that exist, unlike those of a function that is being traced."""
+    begins = features.get("cls_positions")
+    examples = 0 if begins is None else begins.shape[-1]
     limits = {
         "input_ids": (config.vocab_size, "vocab_size"),
         "input_mask": (2, "1 for tokens, 0 for padding"),
         "segment_ids": (config.type_vocab_size, "type_vocab_size"),
+        "example_ids": (examples + 1, "the number of cls_positions, or 0"),
+        "cls_positions": (features["input_ids"].shape[-1], "the length of the sequences"),
         "masked_lm_positions": (features["input_ids"].shape[-1], "the length of the sequences"),
         "start_positions": (features["input_ids"].shape[-1], "the length of the sequences"),
     }

@@ -84,10 +84,10 @@ class Records(NamedTuple):
             files = record_files(getattr(options, argument), argument)
             length, predictions = options.max_seq_length, options.max_predictions_per_seq
             manifests = find_manifests(files)
+            rows = packed_rows(manifests, files)
             check_manifests(manifests, length, predictions, config.vocab_size)
             masks = dynamic_masks(manifests, predictions)
             task = find_pretraining_task(pair_objective(manifests))
-            rows = packed_rows(manifests, files)
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
             if rows:
                 if task.features is not pretraining_features:

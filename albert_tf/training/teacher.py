@@ -27,7 +27,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.interop.heads import TEACHER_PROJECTION
 from albert_tf.interop.loading import load_weights, open_weights
 from albert_tf.modeling.attention import mask_scores
-from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.encoder import AlbertEncoder, attention_mask_of
 from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN, PLAIN_KERNELS, Execution, Kernels
@@ -159,7 +159,7 @@ class TaughtModel(AlbertModel):
             `teacher_hidden_loss` `[batch, seq]`, and `teacher_masked_lm_loss`
             `[batch, predictions]` if the teacher predicts tokens.
         """
-        model, mask = self.teacher.model, features["input_mask"]
+        model, mask = self.teacher.model, attention_mask_of(features)
         outputs = self.student(
             features, training=training, execution=execution, output_hidden_states=True
         )
@@ -245,7 +245,8 @@ class TaughtObjective(Objective):
 
     def _weights(self, batch) -> dict:
         examples = example_weights(batch)[:, None]
-        tokens = ops.cast(batch["input_mask"], "float32") * examples
+        real = batch["example_ids"] > 0 if "example_ids" in batch else batch["input_mask"]
+        tokens = ops.cast(real, "float32") * examples
         weights = {RELATION: tokens, HIDDEN: tokens}
         if MASKED_LM in self._taught:
             weights[MASKED_LM] = batch["masked_lm_weights"] * examples

@@ -14,8 +14,10 @@ from albert_tf.errors import InputError
 from albert_tf.interop.loading import open_weights
 from albert_tf.training.pretraining import pretrain
 from albert_tf.training.run import prepare
+from tests.conftest import slow
 from tests.end_to_end.conftest import (
     LENGTH,
+    PREDICTIONS,
     RECORD_FLAGS,
     TRAIN_FLAGS,
     call,
@@ -38,6 +40,8 @@ RESULTS = {
     "global_step",
 }
 
+# As many predictions as both examples of a row have alone.
+ROW_FLAGS = (f"--max_seq_length={LENGTH}", f"--max_predictions_per_seq={2 * PREDICTIONS}")
 MOMENTS = ("adam_m", "adam_v")
 
 
@@ -191,6 +195,16 @@ def test_a_run_with_a_teacher_resumes_with_the_same_bits(project, pretrained, op
     call("convert_checkpoint.py", "--to=huggingface", f"--input={first}", f"--output={tmp_path}/hf")
 
 
+def printed_by(engine: str, environment, *words: str) -> tuple[str, str]:
+    """Return output and errors of a command on an engine, of TensorFlow's without the errors."""
+    if engine == "tensorflow":
+        return call(*words), ""
+    process = start(*words, "--engine=jax", **environment)
+    printed = process.communicate()
+    assert process.returncode == 0, printed
+    return printed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["tensorflow", "jax"])
 def test_short_sequences_first(project, environment, tmp_path, engine):
@@ -204,16 +218,10 @@ def test_short_sequences_first(project, environment, tmp_path, engine):
     )
 
     def train(steps: int, *flags: str) -> tuple[str, dict[str, np.ndarray]]:
-        words = (
-            *project.pretrain_words(folder, "--do_train", f"--num_train_steps={steps}", *flags),
-            *("--iterations_per_loop=1", "--num_warmup_steps=2", f"--engine={engine}"),
-        )  # fmt: skip
-        if engine == "tensorflow":
-            printed = call(*words)
-        else:
-            process = start(*words, **environment)
-            printed, errors = process.communicate()
-            assert process.returncode == 0, errors
+        words = project.pretrain_words(
+            folder, "--do_train", f"--num_train_steps={steps}", *flags, "--num_warmup_steps=2"
+        )
+        printed, _ = printed_by(engine, environment, *words, "--iterations_per_loop=1")
         found = open_weights(str(folder)).optimizer
         names = {kind: f"lamb/bert_embeddings_position_embeddings_{kind}" for kind in MOMENTS}
         return printed, {kind: found[name].read() for kind, name in names.items()}
@@ -279,3 +287,63 @@ def test_files_without_masks_or_pairs(project, tmp_path):
     with pytest.raises(InputError, match="no values of masked_lm_positions") as error:
         call(*flags)
     assert "--masking=dynamic need their manifest next to them" in str(error.value)
+
+
+def make_rows(project, folder: pathlib.Path, masking: str) -> list[str]:
+    """Make rows of the same examples; return the flags that train and evaluate on them."""
+    for split in ("train", "eval"):
+        call(
+            "data_prep.create_pretraining_data", f"--input_file={project.folder}/{split}.txt",
+            f"--output_file={folder}/{split}.tfrecord", f"--spm_model_file={project.model}",
+            "--dupe_factor=1", "--pack_rows", f"--masking={masking}", *ROW_FLAGS,
+        )  # fmt: skip
+    return [f"--input_file={folder}/train.tfrecord", f"--eval_input_file={folder}/eval.tfrecord"]
+
+
+def test_rows_are_evaluated_as_their_examples(project, pretrained, tmp_path):
+    folder = shutil.copytree(pretrained, tmp_path / "copy")
+    before, data = results_of(folder), json.loads((folder / "evaluation_data.json").read_text())
+    flags = f"--output_dir={folder}", *make_rows(project, tmp_path, "static"), *ROW_FLAGS
+    call("run_pretraining.py", "--do_eval", *flags)
+    assert results_of(folder) == pytest.approx(before, rel=1e-6)
+    assert json.loads((folder / "evaluation_data.json").read_text()) == data
+    both = project.pretrain_words(tmp_path / "out", "--do_train", *flags[1:])
+    with pytest.raises(InputError, match="eval.tfrecord: made without --pack_rows, but .*train.m"):
+        call(*both, f"--input_file={tmp_path}/train.tfrecord,{project.eval}")
+
+
+@pytest.mark.parametrize(
+    ("engine", "masking"),
+    [("tensorflow", "dynamic"), *slow(("jax", "dynamic"), ("tensorflow", "static"))],
+)
+def test_a_run_on_rows_resumes_with_the_same_bits(project, environment, tmp_path, engine, masking):
+    files = make_rows(project, tmp_path, masking)
+
+    def train(name: str, steps: int) -> pathlib.Path:
+        words = project.pretrain_words(tmp_path / name, "--do_train", *files, *ROW_FLAGS)
+        flags = f"--num_train_steps={steps}", "--schedule=wsd", "--peak_tflops=1"
+        printed_by(engine, environment, *words, *flags)
+        return tmp_path / name
+
+    whole, parts = train("whole", 12), train("parts", 6)
+    train("parts", 12)
+    expected, found = variables(whole), variables(parts)
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    lines = (whole / "metrics.jsonl").read_text().splitlines()
+    manifest = json.loads((tmp_path / "train.manifest.json").read_text())
+    row, first = json.loads(lines[-1]), json.loads(lines[0])
+    share = manifest["examples"] / manifest["rows"], LENGTH * (1 - manifest["padding_share"])
+    for name, of_row in zip(("examples", "real_tokens"), share, strict=True):
+        assert row[f"{name}_per_second"] == pytest.approx(row["rows_per_second"] * of_row, rel=1e-6)
+    assert row["masked_lm_loss"] < first["masked_lm_loss"]
+    if masking == "static":  # its folder is like any other: on examples, and in other formats
+        one = f"--output_dir={whole}", f"--eval_input_file={project.eval}", *RECORD_FLAGS
+        call("run_pretraining.py", "--do_eval", *one)
+        call(
+            "convert_checkpoint.py",
+            "--to=huggingface",
+            f"--input={whole}",
+            f"--output={tmp_path}/hf",
+        )

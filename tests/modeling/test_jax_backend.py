@@ -23,6 +23,7 @@ OTHERS = (
     "tests/modeling/test_fitting.py",
     "tests/modeling/test_objectives.py",
     "tests/modeling/test_question_answering.py",
+    "tests/modeling/test_rows.py",
     "tests/optimization/test_lamb.py",
     "tests/optimization/test_update_formulas.py",
     "tests/support/distributed_fit.py",

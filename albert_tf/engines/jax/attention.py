@@ -9,7 +9,7 @@ A fused attention computes the plain one instead where its kernel does not apply
 
 - fewer queries than keys (the last layer of a training step, at a few positions);
 - on a TPU, a length that is not a multiple of 128 or a head size that is not a multiple of 8, and
-  with dropout of attention weights (version 1 models), more than 512 tokens;
+  with dropout of attention weights (version 1 models), more than 512 tokens or rows of examples;
 - on a GPU, dropout of attention weights, float32, an odd length, or a head size that is not a
   multiple of 8 or larger than 128.
 
@@ -28,7 +28,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.extend.random import threefry2x32_p
 
-from albert_tf.modeling.attention import MASKED_SCORE, dot_product_attention
+from albert_tf.modeling.attention import MASKED_SCORE, ExampleIds, dot_product_attention
 
 logger = logging.getLogger(__name__)
 
@@ -255,15 +255,16 @@ def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret:
     With `interpret`, kernels are interpreted, on any device.
     """
     length, head_size = query.shape[2:]
-    if not tpu_attention_applies(query.shape, key.shape, dropout):
+    rows = isinstance(attention_mask, ExampleIds)
+    if not tpu_attention_applies(query.shape, key.shape, dropout) or (rows and dropout is not None):
         return _plain(query, key, value, attention_mask, dropout)
-    if length <= LONGEST:
+    if length <= LONGEST and not rows:
         drawn = {} if dropout is None else {"rate": dropout.rate, "seed": dropout.seed}
         return short_attention(query, key, value, attention_mask, **drawn, interpret=interpret)
     kernel = _splash_kernel(query.shape[1], length, interpret)
-    tokens = attention_mask.astype(jnp.int32)
     # Positions attend to those with the same id: all queries have the id of tokens.
-    ids = splash_attention.SegmentIds(q=jnp.ones_like(tokens), kv=tokens)
+    mask = attention_mask if rows else ExampleIds(jnp.ones_like(attention_mask), attention_mask)
+    ids = splash_attention.SegmentIds(*(each.astype(jnp.int32) for each in mask))
     # The kernel does not scale. A power of two, as for heads of 64, changes no digit.
     return jax.vmap(kernel)(query * head_size**-0.5, key, value, ids)
 
@@ -294,9 +295,11 @@ def gpu_attention(query, key, value, attention_mask, dropout=None):
     if not applies:
         return _plain(query, key, value, attention_mask, dropout)
     # cuDNN's mask has a row per query, and its lengths would allow padding at the end only.
-    mask = jnp.broadcast_to(
-        attention_mask.astype(bool)[:, None, None, :], (batch, 1, length, length)
-    )
+    if isinstance(attention_mask, ExampleIds):
+        mask = attention_mask.queries[:, None, :, None] == attention_mask.keys[:, None, None, :]
+    else:
+        mask = attention_mask.astype(bool)[:, None, None, :]
+    mask = jnp.broadcast_to(mask, (batch, 1, length, length))
     # JAX expects positions before heads; the compiler removes the double transposition.
     query, key, value = (jnp.swapaxes(each, 1, 2) for each in (query, key, value))
     context = jax.nn.dot_product_attention(query, key, value, mask=mask, implementation="cudnn")

@@ -16,7 +16,7 @@ from jax.experimental import jax2tf
 
 from albert_tf.engines.jax.attention import tpu_attention, tpu_attention_applies
 from albert_tf.engines.jax.kernels import create_kernels
-from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
+from albert_tf.modeling.attention import ATTENTION, DEFAULT, ExampleIds, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 jax.config.update("jax_platforms", "cpu")
@@ -88,7 +88,8 @@ def _dropout(inputs, rate, seed):
 
 
 def _attention(query, key, value, attention_mask, dropout=None):
-    if not tpu_attention_applies(query.shape, key.shape, dropout):
+    rows = isinstance(attention_mask, ExampleIds)
+    if rows or not tpu_attention_applies(query.shape, key.shape, dropout):
         return dot_product_attention(query, key, value, attention_mask, dropout)
     if dropout is None:
         return _keeping_residuals(tpu_attention, 3)(query, key, value, attention_mask)
