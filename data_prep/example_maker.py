@@ -187,7 +187,7 @@ class ExampleMaker:
         elif self._options.swapped_in_training:
             spans[labels] = spans[labels][:, [2, 3, 0, 1]]  # back in order
             labels = np.zeros_like(labels)
-        for batch, places in self._batches(spans):
+        for batch, places in self._batches(spans, examples["seed"]):
             features = self._features(
                 assemble(
                     bucket.tokens,
@@ -206,7 +206,9 @@ class ExampleMaker:
                 counts["written_rows"] += len(features["input_ids"])
             yield features
 
-    def _batches(self, spans: np.ndarray) -> Iterator[tuple[np.ndarray, Places | None]]:
+    def _batches(
+        self, spans: np.ndarray, seeds: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Places | None]]:
         """Yield the numbers of examples that are written together, and their places in rows."""
         if not self._options.pack_rows:
             for begin in range(0, len(spans), _EXAMPLES_AT_ONCE):
@@ -216,10 +218,11 @@ class ExampleMaker:
         capacities = sequence, masking.max_predictions, most_examples(sequence)
         lengths = example_lengths(spans)
         for begin in range(0, len(spans), _EXAMPLES_PACKED_AT_ONCE):
-            chunk = lengths[begin : begin + _EXAMPLES_PACKED_AT_ONCE]
-            order, rows = plan_rows(chunk, masking.row_budgets(chunk, sequence), capacities)
-            places = Places.one_after_the_other(rows, chunk[order])
-            yield begin + order, places
+            chunk = slice(begin, begin + _EXAMPLES_PACKED_AT_ONCE)
+            predictions = masking.row_budgets(lengths[chunk], sequence)
+            order, rows = plan_rows(lengths[chunk], predictions, capacities, seeds[chunk])
+            order += begin
+            yield order, Places.one_after_the_other(rows, lengths[order])
 
     def _features(
         self,

@@ -1,4 +1,4 @@
-"""Which examples share a row (`create_pretraining_data --pack_rows`): best fit, longest first.
+"""Which examples share a row (`create_pretraining_data --pack_rows`), by best fit.
 
 A row is full in one of three ways: it has no room for more tokens, for more predictions, or as many
 examples as a row may have.
@@ -7,34 +7,41 @@ examples as a row may have.
 import numpy as np
 
 from albert_tf.environment import compiled
+from albert_tf.input.masking import derive_seeds
 
 
 def plan_rows(
-    lengths: np.ndarray, predictions: np.ndarray, capacities: tuple[int, int, int]
+    lengths: np.ndarray,
+    predictions: np.ndarray,
+    capacities: tuple[int, int, int],
+    seeds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Put examples into rows.
 
-    Each example goes, from the longest one on, to the row in which it leaves the least room.
+    Each example, from the longest one on, goes to the row in which it leaves the least room. If
+    many are so short that the number of examples fills rows, long and short ones must share rows:
+    then examples are taken in their own order, whichever needs fewer rows.
 
     Args:
-        lengths: integers `[examples]`, numbers of tokens in shuffled order.
-        predictions: integers `[examples]`, numbers of predictions.
+        lengths: int32 `[examples]`, numbers of tokens, in random order.
+        predictions: int64 `[examples]`, numbers of predictions.
         capacities: the largest number of tokens, of predictions and of examples in a row, each
             enough for any example.
+        seeds: uint64 `[examples]`, which rows are shuffled by.
 
     Returns:
         The examples row after row, int64 `[examples]`, and the row of each of these, ascending.
-        Rows come in the order of their longest examples in the arguments, which is random, and
-        examples of a row in the order of the arguments.
+        Examples of a row are in the order of the arguments.
     """
-    order = np.argsort(-np.asarray(lengths, np.int64), kind="stable")
-    row_of = _best_fit(
-        order, np.asarray(lengths, np.int64), np.asarray(predictions, np.int64), capacities
-    )
-    # The example that opened a row, its longest, is the first of it in `order`.
-    _, first = np.unique(row_of[order], return_index=True)
-    rank: np.ndarray = np.empty(len(first), np.int64)
-    rank[np.argsort(order[first])] = np.arange(len(first))
+    longest_first = np.argsort(-lengths, kind="stable")
+    needs = lengths.astype(np.int64), predictions, capacities
+    plans = [
+        (_best_fit(order, *needs), order) for order in (longest_first, np.arange(len(lengths)))
+    ]
+    row_of, order = min(plans, key=lambda found: found[0].max(initial=0))
+    opened_by = order[np.unique(row_of[order], return_index=True)[1]]
+    rank: np.ndarray = np.empty(len(opened_by), np.int64)
+    rank[np.argsort(derive_seeds(0, seeds[opened_by]))] = np.arange(len(opened_by))
     rows = rank[row_of]
     by_row = np.argsort(rows, kind="stable")
     return by_row, rows[by_row]

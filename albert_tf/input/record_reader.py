@@ -156,6 +156,8 @@ def _length_mismatch(error: WrongLengthError) -> str:
     hint = f"; `{argument}` must be {error.length}" if argument and error.length else ""
     if error.feature.startswith("masked_lm") and not error.length:
         hint = "; files made with --masking=dynamic need their manifest next to them"
+    if error.feature == "input_mask" and not error.length:
+        hint = "; files made with --pack_rows need their manifest next to them"
     return (
         f"examples have {error.length or 'no'} values of {error.feature}, {error.expected} are "
         f"expected{hint}"

@@ -15,6 +15,7 @@ from albert_tf.input.masking import Masking
 
 # The features of a row that have a value for each token of its examples.
 TOKEN_FEATURES = ("input_ids", "segment_ids", "token_boundary")
+_MASKS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
 
 class Places(NamedTuple):
@@ -35,16 +36,9 @@ class Places(NamedTuple):
     @classmethod
     def find(cls, example_ids: np.ndarray) -> "Places":
         """Return the places of the examples of rows; `example_ids` are integers `[rows, seq]`."""
-        rows, sequence = example_ids.shape
-        before = np.zeros((rows, sequence + 1), example_ids.dtype)
-        before[:, 1:] = example_ids
-        starts = (example_ids != before[:, :-1]) & (example_ids > 0)
-        row, begin = np.nonzero(starts)
-        # An example ends where another one or the padding begins.
-        padding = sequence - (example_ids > 0).sum(1)
-        is_last = np.append(row[1:] != row[:-1], np.ones(min(len(row), 1), np.bool_))
-        end = np.where(is_last, sequence - padding[row], np.append(begin[1:], 0)[: len(row)])
-        return cls(row, example_ids[row, begin] - 1, begin, (end - begin).astype(np.int32))
+        places: np.ndarray = np.empty((4, example_ids.size), np.int64)
+        row, number, begin, length = places[:, : _find(example_ids, places)]
+        return cls(row, number, begin, length.astype(np.int32))
 
     @classmethod
     def one_after_the_other(cls, row: np.ndarray, length: np.ndarray) -> "Places":
@@ -64,12 +58,12 @@ class Places(NamedTuple):
         left = np.maximum(masking.max_predictions - used, 0)
         return np.minimum(wanted, left).astype(np.int32)
 
-    def take(self, values: np.ndarray) -> np.ndarray:
+    def take(self, values: np.ndarray, width: int | None = None) -> np.ndarray:
         """Return values of the tokens of examples, int32 `[examples, width]`, from `[rows, seq]`.
 
-        `width` is the largest length; padding is 0.
+        `width` is the largest length by default; padding is 0.
         """
-        taken = np.zeros((len(self.row), self.length.max(initial=0)), np.int32)
+        taken = np.zeros((len(self.row), width or self.length.max(initial=0)), np.int32)
         _copy(self.row, self.begin, self.length, taken, np.ascontiguousarray(values), True)
         return taken
 
@@ -89,14 +83,15 @@ class Places(NamedTuple):
             self.put(examples[name], values)
         if "masked_lm_weights" not in examples:
             return replaced
-        example, column = np.nonzero(examples["masked_lm_weights"])
-        row = self.row[example]
-        at = row, np.arange(len(row)) - np.searchsorted(row, row)
         shape = len(rows["input_ids"]), examples["masked_lm_weights"].shape[1]
-        for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+        for name in _MASKS:
             replaced[name] = np.zeros(shape, examples[name].dtype)
-            replaced[name][at] = examples[name][example, column]
-        replaced["masked_lm_positions"][at] += self.begin[example].astype(np.int32)
+        _put_masks(
+            self.row,
+            self.begin,
+            tuple(examples[name] for name in _MASKS),
+            tuple(replaced[name] for name in _MASKS),
+        )
         return replaced
 
     def pack(self, examples: Mapping[str, np.ndarray], pad_id: int) -> dict[str, np.ndarray]:
@@ -121,12 +116,72 @@ class Places(NamedTuple):
         return rows
 
 
+def unpacked(rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the features of the examples of rows, as they are in files without rows.
+
+    Masks are those of `rows` if there are any. Padding is 0.
+    """
+    places, sequence = Places.find(rows["example_ids"]), rows["input_ids"].shape[1]
+    examples = {name: places.take(rows[name], sequence) for name in TOKEN_FEATURES}
+    examples["input_mask"] = (np.arange(sequence) < places.length[:, None]).astype(np.int32)
+    examples["next_sentence_labels"] = rows["next_sentence_labels"][places.row, places.number, None]
+    if "masked_lm_weights" not in rows:
+        return examples
+    row, column = np.nonzero(rows["masked_lm_weights"])
+    keys = row * sequence + rows["masked_lm_positions"][row, column]
+    # A prediction belongs to the last example that begins at its position or before.
+    example = np.searchsorted(places.row * sequence + places.begin, keys, side="right") - 1
+    order = np.argsort(example, kind="stable")
+    row, column, example = row[order], column[order], example[order]
+    at = example, np.arange(len(example)) - np.searchsorted(example, example)
+    for name in _MASKS:
+        values = np.zeros((len(places.row), rows[name].shape[1]), rows[name].dtype)
+        values[at] = rows[name][row, column]
+        examples[name] = values
+    examples["masked_lm_positions"][at] -= places.begin[example]
+    return examples
+
+
+@compiled
+def _find(example_ids, places):
+    count = 0
+    rows, sequence = example_ids.shape
+    for row in range(rows):
+        before = 0
+        for position in range(sequence):
+            number = example_ids[row, position]
+            if number > 0 and number != before:
+                places[0, count], places[1, count] = row, number - 1
+                places[2, count], places[3, count] = position, 0
+                count += 1
+            if number > 0:
+                places[3, count - 1] += 1
+            before = number
+    return count
+
+
 @compiled
 def _copy(rows, begins, lengths, of_examples, of_rows, from_rows):
     for example in range(len(rows)):
-        row, begin = rows[example], begins[example]
-        for token in range(lengths[example]):
-            if from_rows:
-                of_examples[example, token] = of_rows[row, begin + token]
-            else:
-                of_rows[row, begin + token] = of_examples[example, token]
+        row, begin, length = rows[example], begins[example], lengths[example]
+        if from_rows:
+            of_examples[example, :length] = of_rows[row, begin : begin + length]
+        else:
+            of_rows[row, begin : begin + length] = of_examples[example, :length]
+
+
+@compiled
+def _put_masks(rows, begins, of_examples, of_rows):
+    positions, ids, weights = of_examples
+    row_positions, row_ids, row_weights = of_rows
+    count, last = 0, -1
+    for example in range(len(rows)):
+        row = rows[example]
+        if row != last:
+            count, last = 0, row
+        for column in range(weights.shape[1]):
+            if weights[example, column] > 0:
+                row_positions[row, count] = begins[example] + positions[example, column]
+                row_ids[row, count] = ids[example, column]
+                row_weights[row, count] = weights[example, column]
+                count += 1

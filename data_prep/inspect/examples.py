@@ -10,9 +10,16 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.example_parser import feature_lengths
-from albert_tf.input.features import Feature, encoder_features, pretraining_features
+from albert_tf.input.features import (
+    Feature,
+    encoder_features,
+    limited,
+    pretraining_features,
+    row_features,
+)
 from albert_tf.input.manifest import find_manifests
 from albert_tf.input.record_reader import iter_examples, iter_records
+from albert_tf.input.rows import Places, unpacked
 from albert_tf.logs import counted
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.tokenizers import Tokenizer
@@ -21,6 +28,7 @@ LEGEND = "[MASK→a]: a is masked and predicted; [KEPT→a]: a is kept; [b→a]:
 WIDTH = 100
 _MASKS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 _EXAMPLES_AT_ONCE = 1024
+_ANY_VOCABULARY = 2**31
 
 Batch = dict[str, np.ndarray]  # by feature name, [batch, *shape]
 
@@ -55,6 +63,8 @@ def _features_of(path: str) -> dict[str, Feature]:
         lengths = feature_lengths(record)
     except ValueError:
         raise InputError(f"{path}: the records are not of type tf.train.Example") from None
+    if "example_ids" in lengths:
+        return _features_of_rows(path, lengths)
     missing = [name for name in encoder_features(0) if name not in lengths]
     if missing:
         raise InputError(
@@ -76,16 +86,31 @@ def _features_of(path: str) -> dict[str, Feature]:
     return found
 
 
+def _features_of_rows(path: str, lengths: Mapping[str, int]) -> dict[str, Feature]:
+    expected = row_features(lengths.get("input_ids", 0), lengths.get("masked_lm_positions"))
+    if {name: feature.shape[0] for name, feature in expected.items()} != lengths:
+        raise InputError(
+            f"{path}: not as create_pretraining_data --pack_rows writes rows ({_listed(expected)})"
+        )
+    return limited(expected, _ANY_VOCABULARY, type_vocab_size=2)
+
+
 def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[Batch]:
-    """Yield all examples, file after file, in batches.
+    """Yield all examples, file after file, in batches; those of rows with `row` and `number` in it.
 
     Raises:
         InputError: If a file is damaged, or its examples have different lengths.
     """
+    rows = 0
     for path in paths:
         for batch in iter_examples(path, features, _EXAMPLES_AT_ONCE):
             _check(path, batch)
-            yield batch
+            if "example_ids" not in batch:
+                yield batch
+                continue
+            places = Places.find(batch["example_ids"])
+            yield unpacked(batch) | {"row": rows + places.row, "number": places.number}
+            rows += len(batch["input_ids"])
 
 
 def read_some(
@@ -107,7 +132,7 @@ def read_some(
             break
     if seen <= first:
         raise InputError(f"`first`={first}: the files contain only {counted(seen, 'example')}")
-    return {name: np.concatenate([part[name] for part in parts]) for name in features}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _check(path: str, batch: Batch) -> None:
@@ -258,6 +283,8 @@ def _summary(example: Batch, names: Names) -> str:
     """`120 tokens, 8 padding; 18 masked; swapped (label 1)`."""
     is_token = example["input_mask"] > 0
     parts = [f"{is_token.sum()} tokens, {(~is_token).sum()} padding"]
+    if "row" in example:
+        parts = [f"{is_token.sum()} tokens, number {example['number']} of row {example['row']}"]
     if "masked_lm_weights" in example:
         parts.append(f"{(example['masked_lm_weights'] > 0).sum()} masked")
     else:

@@ -28,7 +28,8 @@ class Statistics:
         features: the features of the examples; `masked_lm_*` are needed for statistics of masks.
 
     Attributes:
-        sequence: length of the examples in tokens, including padding.
+        sequence: length of the examples, or rows, in tokens, including padding.
+        rows: number of rows; 0 if every example is one.
         lengths: int64 `[seq + 1]`, number of examples by their number of tokens.
         first_segment_tokens: number of tokens in all first segments.
         unknown: number of tokens that the vocabulary does not contain, before masking.
@@ -43,7 +44,7 @@ class Statistics:
     def __init__(self, features: Mapping[str, Feature]):
         self.sequence = features["input_ids"].shape[0]
         self.lengths = np.zeros(self.sequence + 1, np.int64)
-        self.first_segment_tokens = self.unknown = 0
+        self.first_segment_tokens = self.unknown = self.rows = 0
         self.labels = np.zeros(2, np.int64) if "next_sentence_labels" in features else None
         self.masked = None
         if "masked_lm_weights" in features:
@@ -61,10 +62,17 @@ class Statistics:
     def tokens(self) -> int:
         return int(self.lengths @ np.arange(len(self.lengths)))
 
+    @property
+    def positions(self) -> int:
+        """Number of tokens and padding."""
+        return (self.rows or self.examples) * self.sequence
+
     def add(self, batch: Batch, names: Names) -> None:
         """Add a batch of examples."""
         names.check(batch["input_ids"])
         is_token = batch["input_mask"] > 0
+        if "row" in batch:
+            self.rows += len(np.unique(batch["row"]))
         self.lengths += np.bincount(is_token.sum(axis=1), minlength=len(self.lengths))
         self.first_segment_tokens += int((is_token & (batch["segment_ids"] == 0)).sum())
         if names.tokenizer:
@@ -120,14 +128,15 @@ class Statistics:
             file_count: number of files.
             names: names of ids and labels.
         """
-        tokens, positions = self.tokens, self.examples * self.sequence
+        tokens, positions = self.tokens, self.positions
+        in_rows = f"{self.rows:,} rows of " if self.rows else ""
+        padding = f"{positions:,} positions; padding {1 - tokens / positions:.1%}"
+        if self.rows:
+            padding = f"{positions:,} positions; {tokens / positions:.1%} filled"
         first = self.first_segment_tokens / self.examples
         rows = [
-            ("examples", f"{self.examples:,} in {counted(file_count, 'file')}"),
-            (
-                "tokens",
-                f"{tokens:,} in {positions:,} positions; padding {1 - tokens / positions:.1%}",
-            ),
+            ("examples", f"{self.examples:,} in {in_rows}{counted(file_count, 'file')}"),
+            ("tokens", f"{tokens:,} in {padding}"),
             ("length", _spread(self.lengths)),
             ("segments", f"first {first:.1f}, second {tokens / self.examples - first:.1f} tokens"),
         ]
@@ -218,7 +227,7 @@ def plot(statistics: Statistics, names: Names, path: str) -> None:
 def _lengths(axes, statistics: Statistics, names: Names) -> None:
     bins = np.linspace(0, statistics.sequence, min(statistics.sequence, 32) + 1)
     axes.hist(np.arange(len(statistics.lengths)), bins=bins, weights=statistics.lengths)
-    padding = 1 - statistics.tokens / (statistics.examples * statistics.sequence)
+    padding = 1 - statistics.tokens / statistics.positions
     axes.set(title=f"Length, padding {padding:.1%}", xlabel="tokens", ylabel="examples")
 
 

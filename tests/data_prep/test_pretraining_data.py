@@ -20,7 +20,7 @@ from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_records
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import UnknownCharacters
-from data_prep import parallel
+from data_prep import parallel, plan
 from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples
@@ -100,13 +100,17 @@ def test_the_manifest_counts_unknown_tokens(options, corpus, tmp_path, tokenizer
     assert manifest["unknown_character_share"] == pytest.approx(lost / len("".join(lines)))
 
 
-def test_the_same_seed_gives_the_same_bytes(options, request):
+@pytest.mark.parametrize("flags", [{}, {"pack_rows": True, "packing": "split"}])
+def test_the_same_seed_gives_the_same_bytes(options, request, monkeypatch, flags):
+    options = dataclasses.replace(options, **flags)
     file = pathlib.Path(options.output_file[0])
     create(options)
     first = file.read_bytes()
     file.unlink()
     # Not even the pieces in which the work is done may matter.
     request.getfixturevalue("small_pieces")
+    if flags:  # but of rows, the buckets in which they are filled
+        monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 32_000_000)
     create(options)
     assert file.read_bytes() == first
     create(dataclasses.replace(options, random_seed=1))
@@ -114,14 +118,16 @@ def test_the_same_seed_gives_the_same_bytes(options, request):
 
 
 @pytest.mark.integration
-def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch):
+@pytest.mark.parametrize("pack_rows", [False, True])
+def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch, pack_rows):
+    options = dataclasses.replace(options, pack_rows=pack_rows)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     found = []
-    for processes in (1, 3):
+    for processes in (1, 2, 3) if pack_rows else (1, 3):
         create(dataclasses.replace(options, num_processes=processes, num_shards=3))
         found.append(contents(tmp_path / "out"))
         shutil.rmtree(tmp_path / "out")
-    assert found[0] == found[1]
+    assert found[1:] == found[:-1]
     assert len(found[0]) == 5
 
 

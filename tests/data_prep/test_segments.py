@@ -59,14 +59,16 @@ def every_word(documents: TokenizedDocuments) -> np.ndarray:
     max_seq_length=st.integers(5, 40),
     short_seq_prob=st.sampled_from([0.0, 0.1, 1.0]),
     one_segment_chunks=st.sampled_from(["split", "drop"]),
+    packing=st.sampled_from(["original", "fit", "split"]),
     seed=st.integers(0, 2**64 - 1),
 )
 def test_pairs_neither_mix_documents_nor_lose_tokens(
-    lengths, max_seq_length, short_seq_prob, one_segment_chunks, seed
+    lengths, max_seq_length, short_seq_prob, one_segment_chunks, packing, seed
 ):
     documents = numbered(lengths)
-    pairing = Pairing(max_seq_length, "sop", short_seq_prob, one_segment_chunks)
+    pairing = Pairing(max_seq_length, "sop", short_seq_prob, one_segment_chunks, packing)
     pairs = cut(documents, pairing, seed)
+    assert packing != "split" or not pairs.truncated_tokens
 
     document_of_token = np.repeat(np.arange(len(lengths)), [sum(d) for d in lengths])
     seen: list[int] = []
@@ -105,6 +107,22 @@ def test_the_pairs_of_a_document_do_not_depend_on_other_documents(lengths, seed)
     ]
     assert (np.concatenate([pairs.spans for pairs in alone]) == whole.spans).all()
     assert (np.concatenate([pairs.seeds for pairs in alone]) == whole.seeds).all()
+
+
+@given(lengths=LENGTHS, word_starts=st.lists(st.booleans(), min_size=40, max_size=40))
+def test_a_sentence_that_does_not_fit_is_divided_before_its_last_word(lengths, word_starts):
+    documents, pairing = numbered(lengths), Pairing(20, "none", 0.0, packing="split")
+    sentences = documents.sentence_offsets
+    ends = sentences[documents.document_offsets[1:]]
+    starts = np.resize(np.array(word_starts), len(documents.ids) + 1)
+    begin = 0
+    for first, end in cut(documents, pairing, 0, starts).spans[:, :2].tolist():
+        assert first == begin  # nothing is lost
+        if end not in ends and (end - begin < 18 or end not in sentences):
+            last_words = begin + 10 + np.flatnonzero(starts[begin + 10 : begin + 19])
+            assert end == (last_words[-1] if len(last_words) else begin + 18)
+        begin = end
+    assert begin == len(documents.ids)
 
 
 @given(lengths=LENGTHS, packing=st.sampled_from(["original", "fit"]))

@@ -43,15 +43,17 @@ def apply(folder: pathlib.Path, changes: list[tuple[float, Damage]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "killed_in"),
+    ("module", "killed_in", "pack_rows"),
     [
-        pytest.param(pretraining_data, "_make_part", marks=pytest.mark.slow),
-        (pretraining_data, "_make_shard"),
-        (pretraining_data, "write_manifest"),
+        pytest.param(pretraining_data, "_make_part", False, marks=pytest.mark.slow),
+        (pretraining_data, "_make_shard", True),
+        (pretraining_data, "write_manifest", False),
     ],
 )
-def test_examples(options, tmp_path, small_pieces, monkeypatch, module, killed_in):
-    options = dataclasses.replace(options, num_processes=1, num_shards=2, dupe_factor=1)
+def test_examples(options, tmp_path, small_pieces, monkeypatch, module, killed_in, pack_rows):
+    options = dataclasses.replace(
+        options, num_processes=1, num_shards=2, dupe_factor=1, pack_rows=pack_rows
+    )
     create_pretraining_data(options)
     out, saved = tmp_path / "out", tmp_path / "saved"
     expected = contents(out)

@@ -13,7 +13,7 @@ from collections import Counter
 import numpy as np
 import pyarrow
 
-from albert_tf.input.features import pretraining_features
+from albert_tf.input.features import pretraining_features, row_features
 from albert_tf.tokenizers import Tokenizer
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import Counts, Document, ReaderOptions
@@ -75,7 +75,8 @@ def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
 def create(options: PretrainingDataOptions):
     """Run the pipeline; return the manifest and all examples."""
     manifest = create_pretraining_data(options)
-    features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
+    kind = row_features if options.pack_rows else pretraining_features
+    features = kind(options.max_seq_length, options.max_predictions_per_seq)
     if options.masking == "dynamic":
         features = {name: f for name, f in features.items() if not name.startswith("masked_lm")}
     read = [read_examples(path, features) for path in options.output_files]
