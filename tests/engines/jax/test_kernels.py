@@ -17,7 +17,7 @@ except ImportError:
 
 from albert_tf.engines.jax import attention, tpu_feed_forward
 from albert_tf.engines.jax.kernels import create_kernels
-from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, dot_product_attention
+from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, ExampleIds, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
 from tests.conftest import KERAS_ON_JAX, run_python, slow
 
@@ -32,7 +32,11 @@ def plain(query, key, value, attention_mask, kept=1.0):
     """
     scores = jnp.einsum("bhqk,bhsk->bhqs", query, key).astype(jnp.float32)
     scores = scores * query.shape[-1] ** -0.5
-    scores += (1.0 - attention_mask.astype(jnp.float32))[:, None, None, :] * MASKED_SCORE
+    if isinstance(attention_mask, ExampleIds):
+        other = attention_mask.queries[:, :, None] != attention_mask.keys[:, None, :]
+    else:
+        other = 1 - attention_mask[:, None, :]
+    scores += other.astype(jnp.float32)[:, None] * MASKED_SCORE
     weights = (jax.nn.softmax(scores) * kept).astype(query.dtype)
     return jnp.einsum("bhqs,bhsk->bhqk", weights, value)
 
@@ -46,6 +50,10 @@ def inputs(length, head_size, dtype="float32", count=3, heads=HEADS):
 def masks(kind, length):
     """`[batch, seq]`; the first sequence has no padding except in the last kind."""
     mask = np.ones((BATCH, length), np.int32)
+    if kind == "rows":
+        mask[:, length // 3 :] = 2
+        mask[1, length // 2 :] = 0
+        return ExampleIds(jnp.asarray(mask), jnp.asarray(mask))
     if kind == "at the end":
         mask[1, length // 3 :] = 0
     elif kind == "in the middle":
@@ -72,6 +80,7 @@ def fused(*arguments):
         *((padding, 128, 64, 2, 0.0) for padding in ("none", "at the end", "all but one")),
         *slow(("in the middle", 384, 16, 3, 0.0), ("at the end", 640, 16, 2, 0.0)),
         ("in the middle", 128, 64, 4, 0.1),
+        ("rows", 128, 64, 2, 0.0),
         *slow(("in the middle", 384, 16, 3, 0.1)),
     ],
 )
@@ -216,7 +225,8 @@ def test_fewer_queries_and_dropout_are_left_to_plain_attention(
     )
 
 
-def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch):
+@pytest.mark.parametrize("padding", ["at the end", "rows"])
+def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch, padding):
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
     from jax.export import DisabledSafetyCheck, export
 
@@ -230,7 +240,7 @@ def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch):
         jax.jit(jax.grad(loss, argnums=(0, 1, 2))),
         platforms=["cuda"],
         disabled_checks=[DisabledSafetyCheck.custom_call(kernel) for kernel in kernels],
-    )(*inputs(128, 64, "bfloat16"), masks("at the end", 128))
+    )(*inputs(128, 64, "bfloat16"), masks(padding, 128))
     for kernel in kernels:
         assert f'@"{kernel}"' in program.mlir_module() or f"@{kernel}(" in program.mlir_module()
 
