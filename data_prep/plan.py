@@ -85,8 +85,11 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
     if options.objective == "nsp":
         least = min(least, max(1, tokens // _MIN_TOKENS_OF_NSP))
     buckets = max(least, -(-tokens // _TOKENS_PER_BUCKET))
+    settings = dataclasses.asdict(options)
+    if not options.pack_rows:
+        del settings["pack_rows"]  # so that runs of earlier revisions resume
     fingerprint = fingerprint_of(
-        dataclasses.asdict(options),
+        settings,
         version=VERSION,
         input=[[path, *files.file_identity(path)] for path in paths],
         vocabulary=[files.sha256_of(tokenizer.path), tokenizer.normalization.to_dict()],
