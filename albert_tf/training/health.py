@@ -278,15 +278,19 @@ def suitable_rate(optimizer: str, batch_size: int) -> float | None:
     return reference.learning_rate * math.sqrt(batch_size / reference.batch_size)
 
 
-def warnings(options: PretrainingOptions) -> list[str]:
-    """Return a line for every setting of learning rate and warm-up that has made runs diverge."""
+def warnings(options: PretrainingOptions, rows: Rows | None = None) -> list[str]:
+    """Return a line for every setting of learning rate and warm-up that has made runs diverge.
+
+    `rows` is what rows have if batches consist of them: the rules are about examples.
+    """
     lines = []
-    batch = options.train_batch_size
+    batch = round(options.train_batch_size * (rows.examples if rows else 1))
+    named = f"{options.train_batch_size}{f' rows ({batch:,} examples)' if rows else ''}"
     rate = suitable_rate(options.optimizer, batch)
     if rate is not None and options.learning_rate > TOLERANCE * rate:
         known = REFERENCES[options.optimizer]
         lines.append(
-            f"`learning_rate`={options.learning_rate:g} is high for `train_batch_size`={batch}: "
+            f"`learning_rate`={options.learning_rate:g} is high for `train_batch_size`={named}: "
             f"{known.source} {known.learning_rate:g} at {known.batch_size} corresponds to "
             f"{rate:.2g} here by the square-root rule; small models may tolerate more, large ones "
             "diverge"

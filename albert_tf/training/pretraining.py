@@ -129,7 +129,7 @@ def pretrain_checked(given: PretrainingOptions) -> None:
 
 def _warn(options: PretrainingOptions, engine: Engine, records: Records) -> None:
     """Log what may be wrong with the options or with how they have changed."""
-    for line in warnings(options):
+    for line in warnings(options, records.rows):
         _logger.warning("%s", line)
     masks = records.masks
     if masks and (note := masks.masking.shortfall(options.max_seq_length)):

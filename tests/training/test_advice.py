@@ -8,6 +8,7 @@ import types
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.input.manifest import Rows
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.folder import START_FILE, start_file, warn_of_changes
 from albert_tf.training.health import PlateauWatch, suitable_rate, warnings, what_to_try
@@ -21,6 +22,9 @@ def options(**changes):
 
 def test_lamb_at_the_rate_of_4096_with_a_batch_of_512():
     assert warnings(options()) == [], "the original's settings"
+    assert warnings(options(train_batch_size=1024), Rows(4.0, 500.0)) == [], "as many examples"
+    (line,) = warnings(options(train_batch_size=128), Rows(4.0, 500.0))
+    assert "`train_batch_size`=128 rows (512 examples): ALBERT's 0.00176 at 4096" in line
     (line,) = warnings(options(train_batch_size=512))
     assert "`learning_rate`=0.00176 is high for `train_batch_size`=512" in line
     assert " 0.00062 " in line
