@@ -111,7 +111,8 @@ def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
                 VocabularyOptions(**many, input_file=(str(corpus),), output_prefix=out, **where)
             )
         else:
-            create(dataclasses.replace(options, output_file=(f"{out}.tfrecord",), **where))
+            output = {"output_file": (f"{out}.tfrecord",), "pack_rows": True}
+            create(dataclasses.replace(options, **output, **where))
             return contents_of_any_run(folder)
         found = {path.name: path.read_bytes() for path in folder.iterdir()}
         return {name: found[name] for name in found if not name.endswith("corpus.json")}
