@@ -180,7 +180,8 @@ def _put_masks(rows, begins, of_examples, of_rows):
         if row != last:
             count, last = 0, row
         for column in range(weights.shape[1]):
-            if weights[example, column] > 0:
+            # Compiled code does not check bounds; `limits` keeps them.
+            if weights[example, column] > 0 and count < row_weights.shape[1]:
                 row_positions[row, count] = begins[example] + positions[example, column]
                 row_ids[row, count] = ids[example, column]
                 row_weights[row, count] = weights[example, column]
