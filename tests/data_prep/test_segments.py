@@ -67,7 +67,8 @@ def test_pairs_neither_mix_documents_nor_lose_tokens(
 ):
     documents = numbered(lengths)
     pairing = Pairing(max_seq_length, "sop", short_seq_prob, one_segment_chunks, packing)
-    pairs = cut(documents, pairing, seed)
+    word_starts = np.random.default_rng(seed).random(len(documents.ids)) < 0.3
+    pairs = cut(documents, pairing, seed, word_starts)
     assert packing != "split" or not pairs.truncated_tokens
 
     document_of_token = np.repeat(np.arange(len(lengths)), [sum(d) for d in lengths])
