@@ -61,7 +61,7 @@ class AlbertConfig:
         hidden_dropout_prob: dropout after embeddings, attention output and feed-forward output.
         attention_probs_dropout_prob: dropout of attention probabilities.
         max_position_embeddings: longest sequence, in tokens.
-        type_vocab_size: number of segment ids.
+        type_vocab_size: number of segment ids; with 1, both texts of a pair have the same.
         initializer_range: standard deviation of the truncated normal that kernels start from.
         layer_norm_eps: what is added to the variance in layer normalization. 1e-12 in the original
             and in BERT; models of other code have others.

@@ -178,6 +178,23 @@ def check_encoder(matched: MatchedWeights, weights: Weights) -> None:
         )
 
 
+def check_layers(weights: Weights) -> None:
+    """Check that weights have no more layers than their own config says.
+
+    Raises:
+        InputError: If they have, which would be dropped.
+    """
+    if (config := weights.config) is None:
+        return
+    numbers = (int(n) for path in weights.tensors for n in re.findall(r"/group_(\d+)/", path))
+    if (highest := max(numbers, default=0)) >= config.num_hidden_groups:
+        name = "num_hidden_layers" if config.is_bert else "num_hidden_groups"
+        raise InputError(
+            f"`weights`={weights.path}: has {highest + 1} layers of different weights, but its "
+            f"config says {name}={config.num_hidden_groups}"
+        )
+
+
 def config_differences(config: AlbertConfig, weights: Weights) -> list[str]:
     """Compare a model's config with that of the weights, beyond what shapes show.
 

@@ -20,7 +20,7 @@ from albert_tf.interop.file_names import (
     RESULTS_FILE,
     folder_of,
 )
-from albert_tf.interop.heads import HEADS
+from albert_tf.interop.heads import HEADS, find_head
 from albert_tf.task_kinds import PRETRAINING, kind_of
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.weights import Weights
@@ -96,6 +96,8 @@ def meaning(model: ConvertedModel) -> dict[str, str]:
                 texts[kind.settings_file] = json.dumps({"kind": target}) + "\n"
             if target == "multi_label":
                 texts[LABELS_FILE] = labels_text(labels)
+        elif HEADS[model.head].has_variables and find_head(model.values) != model.head:
+            texts[kind.settings_file] = "{}\n"  # without it, the variables are of another head
     return texts
 
 

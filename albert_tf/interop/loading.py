@@ -47,6 +47,7 @@ from albert_tf.weights import (
     Weights,
     adjacent_config,
     check_encoder,
+    check_layers,
     config_differences,
     match,
 )
@@ -186,6 +187,7 @@ def load_weights(
     weights = open_weights(path, config=adjacent_config(path) or model.config)
     shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
     with arguments_renamed(weights="path"):
+        check_layers(weights)
         weights = as_albert(weights, model.config, shapes, average=not init_from_group0)
         notes = config_differences(model.config, weights)
         matched = match(shapes, weights, init_from_group0=init_from_group0)
@@ -238,7 +240,9 @@ def from_preset(
         raise InputError(f"`name`={name}: there is no albert_config.json next to the weights")
     model = model_class(config, **arguments)
     if load_weights:
-        warn_of_random(name, model, _load(model, path))
+        with arguments_renamed(path="name"):
+            matched = _load(model, path)
+        warn_of_random(name, model, matched)
     return model
 
 

@@ -250,7 +250,8 @@ class AlbertEncoder(AlbertModel):
 
     def _embed(self, features, seed):
         input_ids, segment_ids = features["input_ids"], features.get("segment_ids")
-        segment_ids = ops.zeros_like(input_ids) if segment_ids is None else segment_ids
+        if segment_ids is None or self.config.type_vocab_size == 1:  # there is nothing to choose
+            segment_ids = ops.zeros_like(input_ids)
         return self.embeddings(input_ids, segment_ids, seed, _positions(features))
 
     def _project(self, embeddings):

@@ -256,7 +256,8 @@ def _check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
     limits = {
         "input_ids": (config.vocab_size, "vocab_size"),
         "input_mask": (2, "1 for tokens, 0 for padding"),
-        "segment_ids": (config.type_vocab_size, "type_vocab_size"),
+        # With a single segment, the encoder takes those of pairs for 0.
+        "segment_ids": (max(2, config.type_vocab_size), "type_vocab_size"),
         "example_ids": (examples + 1, "the number of cls_positions, or 0"),
         "cls_positions": (features["input_ids"].shape[-1], "the length of the sequences"),
         "masked_lm_positions": (features["input_ids"].shape[-1], "the length of the sequences"),

@@ -119,8 +119,10 @@ class Tokenizer(abc.ABC):
 
         Raises:
             InputError: If the file is missing, of an unknown kind, or not a vocabulary for ALBERT,
-                or the name cannot be fetched.
+                the name cannot be fetched, or `do_lower_case` is something else.
         """
+        if not isinstance(do_lower_case, bool | np.bool_ | None):
+            raise InputError(f"`do_lower_case`={do_lower_case!r}: must be True, False or None")
         path = local_vocabulary(path, argument="path")
         if is_folder(path):
             if not (vocabulary := find_vocabulary(path)):

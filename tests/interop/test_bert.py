@@ -1,5 +1,6 @@
 """BERT as it is published: Google's archives, and folders of several ages of transformers."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -152,3 +153,23 @@ def test_a_bert_has_no_projection_and_no_shared_layers():
     assert config.is_bert
     assert AlbertConfig.preset("bert_base").is_bert
     assert not AlbertConfig.preset("base", embedding_size=768).is_bert
+
+
+def test_layers_beyond_those_of_the_config_are_refused(tmp_path):
+    folder = shutil.copytree(FOLDER, tmp_path / "bert")
+    values = json.loads((folder / "config.json").read_text())
+    layers = values["num_hidden_layers"]
+    (folder / "config.json").write_text(json.dumps({**values, "num_hidden_layers": layers - 1}))
+    message = f"`name`=.*has {layers} layers .* num_hidden_layers={layers - 1}$"
+    with pytest.raises(InputError, match=message):
+        albert_tf.from_preset(folder)
+
+
+def test_with_a_single_segment_both_texts_of_a_pair_are_in_it():
+    config = albert_tf.AlbertConfig.from_json_file(str(FOLDER / "config.json"))
+    encoder = albert_tf.AlbertEncoder(dataclasses.replace(config, type_vocab_size=1))
+    ids = np.arange(8, dtype=np.int32).reshape(1, 8)
+    expected = encoder({"input_ids": ids})["pooled_output"]
+    pair = {"input_ids": ids, "segment_ids": np.int32([[0, 0, 0, 0, 1, 1, 1, 1]])}
+    for outputs in (encoder(pair), encoder.predict(pair, verbose=0)):
+        np.testing.assert_allclose(outputs["pooled_output"], expected, rtol=0, atol=1e-6)

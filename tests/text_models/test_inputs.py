@@ -115,6 +115,11 @@ def test_errors_of_from_preset(weights, monkeypatch):
             without_head.predict("x")
 
 
+def test_a_default_length_fits_the_model(weights):
+    chooser = albert_tf.MultipleChoice.from_preset(weights)
+    assert chooser.predict_proba(["a"], ["b"], [["c", "d"]]).shape == (1, 2)
+
+
 def test_no_texts(classifier):
     assert classifier.predict([]) == []
     assert classifier.predict_proba([]).shape == (0, 2)

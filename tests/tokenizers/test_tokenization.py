@@ -152,5 +152,11 @@ def test_unusable_vocabularies_are_named(tmp_path, name, content, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("value", ["false", 0, np.nan])
+def test_lower_casing_is_a_bool(value):
+    with pytest.raises(InputError, match=rf"^`do_lower_case`={value!r}: must be True, False or "):
+        Tokenizer.load("none.txt", do_lower_case=value)
+
+
 def test_no_combining_mark_is_beyond_where_they_are_looked_for():
     assert not [c for c in map(chr, range(0x20000, sys.maxunicode + 1)) if unicodedata.combining(c)]

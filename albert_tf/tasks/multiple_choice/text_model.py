@@ -1,5 +1,6 @@
 """Chooses among raw options."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from albert_tf.files import exists
+from albert_tf.files import exists, read_json
 from albert_tf.tasks.multiple_choice import KIND
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import (
@@ -56,9 +57,15 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
 
     @classmethod
     def _options_of(cls, preset, settings, **fixed):
-        recorded = exists(os.path.join(preset.folder, KIND.settings_file)) and cls._has_head(preset)
-        name = None if recorded else "json"
-        return super()._options_of(preset, settings, task_name=name, **fixed)
+        path = os.path.join(preset.folder, KIND.settings_file)
+        has_record = exists(path) and cls._has_head(preset)
+        recorded = read_json(path, dict[str, Any]) if has_record else {}
+        name = None if "task_name" in recorded else "json"
+        options = super()._options_of(preset, settings, task_name=name, **fixed)
+        if "max_qa_length" not in {**recorded, **settings}:  # a default has to fit
+            fitting = min(options.max_qa_length, max(1, options.max_seq_length - 3))
+            options = dataclasses.replace(options, max_qa_length=fitting)
+        return options
 
     def predict(
         self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
