@@ -61,7 +61,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         has_record = exists(path) and cls._has_head(preset)
         recorded = read_json(path, dict[str, Any]) if has_record else {}
         name = None if "task_name" in recorded else "json"
-        options = super()._options_of(preset, settings, task_name=name, **fixed)
+        options: Any = super()._options_of(preset, settings, task_name=name, **fixed)
         if "max_qa_length" not in {**recorded, **settings}:  # a default has to fit
             fitting = min(options.max_qa_length, max(1, options.max_seq_length - 3))
             options = dataclasses.replace(options, max_qa_length=fitting)
