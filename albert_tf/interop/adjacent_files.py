@@ -1,6 +1,7 @@
 """Files next to the weights of a model: vocabulary, labels, results, training data."""
 
 import dataclasses
+import functools
 import json
 import logging
 import os
@@ -28,6 +29,8 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
 _LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
+
+_PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 
 Value = TypeVar("Value")
 Label = str | bool | int | float
@@ -93,8 +96,14 @@ class AdjacentFiles:
     problem_type: str | None = None
 
     def labels_of(self, outputs: int) -> tuple[str, ...]:
-        """Return the labels of so many outputs: those recorded, or else numbered ones."""
+        """Return the labels of so many outputs: those recorded, or else numbered ones.
+
+        Logs a warning if there is a record of another number.
+        """
         fit = len(self.labels) == outputs
+        if self.labels and not fit:
+            form = "%d labels are recorded, but the head has %d outputs, which are numbered: %s"
+            _logger.warning(form, len(self.labels), outputs, ", ".join(map(str, self.labels)))
         return self.labels if fit else tuple(f"LABEL_{id}" for id in range(outputs))
 
     def vocabulary_digests(self) -> set[str]:
@@ -174,6 +183,7 @@ def find_adjacent_files(path: str) -> AdjacentFiles:
     recorded = [manifest.normalization for manifest in manifests]
     recorded.append(read_normalization(folder))
     published = read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())
+    published = _usable(published, os.path.join(folder, "config.json"))
     is_number = len(published.id2label or ()) == 1  # there are no labels to choose from
     if exists(os.path.join(folder, SAVED_MODEL)):
         recorded.append(Normalization(_do_lower_case_of(folder)))
@@ -201,6 +211,24 @@ def _do_lower_case_of(saved_model: str) -> bool | None:
         return None
     tensor = found.get(_LOWER_CASE)
     return bool(tensor.read()) if tensor and tensor.shape == () else None
+
+
+def _usable(config: _HuggingFaceConfig, path: str) -> _HuggingFaceConfig:
+    """Return a config without the fields that cannot be right, of which a warning is logged."""
+    by_id = config.id2label or {}
+    if set(by_id) != set(map(str, range(len(by_id)))) or len(set(by_id.values())) < len(by_id):
+        _warn_once(f"{path}: id2label={by_id}: is not a distinct name for each of 0, 1, 2, ...")
+        config = dataclasses.replace(config, id2label=None)
+    if config.problem_type not in (None, *_PROBLEM_TYPES):
+        valid = ", ".join(_PROBLEM_TYPES)
+        _warn_once(f"{path}: problem_type={config.problem_type}: must be one of {valid}")
+        config = dataclasses.replace(config, problem_type=None)
+    return config
+
+
+@functools.cache
+def _warn_once(problem: str) -> None:
+    _logger.warning("%s; it is ignored", problem)
 
 
 def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:

@@ -347,6 +347,22 @@ def test_all_agree_on_what_published_outputs_mean(tmp_path, outputs, fields, exp
             assert refusal(read, folder) == f"`name`={folder}: predicts 3 numbers; must be one"
 
 
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        ({"id2label": {"0": "a", "1": "b"}}, "2 labels are recorded, but the head has 3 outputs"),
+        ({"id2label": {"1": "a", "2": "b", "3": "c"}}, "id2label={'1': 'a', "),
+        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "is not a distinct name for each of 0, 1"),
+        ({"problem_type": "foo"}, "problem_type=foo: must be one of regression, single_label"),
+    ],
+)
+def test_records_that_cannot_be_right_are_ignored_with_a_warning(tmp_path, caplog, fields, warning):
+    folder = published(tmp_path, "AlbertForSequenceClassification", 3, **fields)
+    model = albert_tf.TextClassifier.from_preset(folder)
+    assert model.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert warning in caplog.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "labels"), [("multi_label", [5, "b"]), ("regression", None)])
 def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
