@@ -64,6 +64,9 @@ _KAGGLE = "https://www.kaggle.com"
 
 _SIZE = "|".join(SIZES)
 _CHECKPOINT = re.compile(rf"({_CHECKPOINTS}/)?(?P<name>albert_({_SIZE})_(v1|v2|zh))(\.tar\.gz)?")
+_WITHOUT_OWNER = re.compile(
+    rf"albert-({_SIZE})-v[12]|bert-(base-chinese|(base|large|base-multilingual)-(un)?cased)"
+)
 _TF_HUB = re.compile(
     r"https?://tfhub\.dev/(?P<owner>[\w-]+)/(?P<model>[\w-]+)/(?P<version>\d+)/?(\?.*)?"
 )
@@ -134,7 +137,7 @@ def local_weights(name: str | os.PathLike[str], *, argument: str) -> str:
     Raises:
         InputError: If the weights cannot be fetched, or are a pickle and there is no torch.
     """
-    name = os.fspath(name)
+    name = _checked(name, argument)
     path, repository = _local(name, argument, _WEIGHTS)
     if repository is None or any(exists(os.path.join(path, file)) for file in SAFETENSORS):
         return path
@@ -161,7 +164,7 @@ def local_vocabulary(name: str | os.PathLike[str], *, argument: str) -> str:
 
     As `local_weights`, but only the vocabulary is fetched where files can be fetched one by one.
     """
-    return _local(os.fspath(name), argument, (*_OF_VOCABULARIES, *VOCABULARY_FILES))[0]
+    return _local(_checked(name, argument), argument, (*_OF_VOCABULARIES, *VOCABULARY_FILES))[0]
 
 
 def find_vocabulary(folder: str) -> str | None:
@@ -177,10 +180,21 @@ def find_vocabulary(folder: str) -> str | None:
     return None
 
 
+def _checked(name: str | os.PathLike[str], argument: str) -> str:
+    if not isinstance(name, str | os.PathLike):
+        raise InputError(f"`{argument}`={name!r}: must be a path or a name of published weights")
+    return os.fspath(name)
+
+
 def _local(name: str, argument: str, patterns: tuple[str, ...]) -> tuple[str, HubName | None]:
     """Return a local path, and the repository of the Hub if its files were fetched from one."""
     archive, repository = find_archive(name), _repository(name)
     if not archive and not repository:
+        if _WITHOUT_OWNER.fullmatch(name) and not exists(name):
+            owner = "albert" if name.startswith("albert") else "google-bert"
+            raise InputError(
+                f"`{argument}`={name}: no such file or folder; on the Hub it is {owner}/{name}"
+            )
         return normalized(name), None
     if "://" not in name and (exists(name) or exists(f"{name}.index")):
         # Folders that training writes are named like repositories, but look otherwise.

@@ -235,7 +235,8 @@ def from_preset(
         (1, 3)
     """
     path = local_weights(name, argument="name")
-    config = open_weights(path).config
+    with arguments_renamed(path="name"):
+        config = open_weights(path).config
     if config is None:
         raise InputError(f"`name`={name}: there is no albert_config.json next to the weights")
     model = model_class(config, **arguments)
@@ -331,7 +332,9 @@ class Preset(NamedTuple):
 
 
 def open_preset(
-    name: str, vocabulary: str | os.PathLike[str] | None = None, do_lower_case: bool | None = None
+    name: str | os.PathLike[str],
+    vocabulary: str | os.PathLike[str] | None = None,
+    do_lower_case: bool | None = None,
 ) -> Preset:
     """Open weights by name, with the config and the vocabulary next to them.
 
@@ -350,7 +353,7 @@ def open_preset(
     path = encoder_folder(local_weights(name, argument="name"))
     folder, best = folder_of(path), os.path.join(path, BEST_FOLDER)
     path = best if engines_in(best) else path
-    return open_with_files(name, path, folder, vocabulary, do_lower_case)
+    return open_with_files(os.fspath(name), path, folder, vocabulary, do_lower_case)
 
 
 def open_with_files(

@@ -90,7 +90,7 @@ class TextModel(abc.ABC):
         """
         if dtype not in DTYPE_POLICIES:
             raise InputError(f"`dtype`={dtype}: must be one of {', '.join(DTYPE_POLICIES)}")
-        preset = open_preset(os.fspath(name), vocabulary, do_lower_case)
+        preset = open_preset(name, vocabulary, do_lower_case)
         return cls._from_preset(preset, DTYPE_POLICIES[dtype], *args, **arguments)
 
     @classmethod

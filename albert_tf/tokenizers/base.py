@@ -136,6 +136,8 @@ class Tokenizer(abc.ABC):
             recorded = recorded.otherwise(found)
         suffix = os.path.splitext(path)[1]
         if suffix not in Tokenizer._by_suffix:
+            if not exists(path):
+                raise InputError(f"`path`={path}: no such file or folder")
             raise InputError(
                 f"{path}: the name of a vocabulary file must end in "
                 f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"

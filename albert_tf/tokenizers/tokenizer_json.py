@@ -47,11 +47,15 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
     try:
         # Early versions do not name the type.
         kind = "Unigram" if "unk_id" in read.model else "WordPiece"
-        name, content, normalization = _WRITERS[read.model.get("type", kind)](read)
+        kind = read.model.get("type", kind)
+        if kind not in _WRITERS:
+            raise InputError(f"model.type={kind}: must be {' or '.join(_WRITERS)}")
+        name, content, normalization = _WRITERS[kind](read)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"lacks {error}" if isinstance(error, KeyError) else error
         raise InputError(
-            f"{path}: not a tokenizer of ALBERT or BERT ({type(error).__name__}: {error}); name a "
-            "spiece.model or vocab.txt"
+            f"{path}: not a tokenizer of ALBERT or BERT ({reason}); name a spiece.model or "
+            "vocab.txt"
         ) from None
     digest = hashlib.sha256(content).hexdigest()
     folder = os.path.join(cache_folder(), "vocabularies", digest[:16])
@@ -115,7 +119,7 @@ def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
     ids: dict[str, int] = read.model["vocab"]
     pieces = sorted(ids, key=ids.__getitem__)
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
-        raise ValueError("ids are not 0, 1, 2, ...")
+        raise InputError("model.vocab: ids are not 0, 1, 2, ...")
     words = [step for step in steps(read.pre_tokenizer) if step.get("type") == "Split"]
     if words:  # of this package
         kinds, _ = _kinds(read, "Replace NFC NFKC NFD Lowercase")
@@ -126,9 +130,12 @@ def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
             unicode_form=_form(kinds),
         )
     else:
-        (rules,) = steps(read.normalizer)
-        if rules["type"] != "BertNormalizer" or not rules.get("clean_text", True):
-            raise ValueError(f"normalizer {rules['type']}")
+        found = list(steps(read.normalizer))
+        if (names := [step["type"] for step in found]) != ["BertNormalizer"]:
+            raise InputError(f"normalizer={', '.join(names) or None}: must be BertNormalizer")
+        rules = found[0]
+        if not rules.get("clean_text", True):
+            raise InputError("normalizer.clean_text=false: must be true")
         strips, lower = rules.get("strip_accents"), rules["lowercase"]
         normalization = Normalization(
             do_lower_case=lower,
@@ -146,10 +153,10 @@ def _kinds(read: _TokenizerFile, known: str) -> tuple[set[str], set[str]]:
     normalizers = list(steps(read.normalizer))
     kinds = {step["type"] for step in normalizers}
     if unknown := kinds.difference(known.split()):
-        raise ValueError(f"normalizer {min(unknown)}")
+        raise InputError(f"normalizer={min(unknown)}: must be one of {', '.join(known.split())}")
     written = {step["content"] for step in normalizers if step["type"] == "Replace"}
     if unknown := written - {'"', " ", WORD_START, "", "ς"}:
-        raise ValueError(f"replacement by {min(unknown)!r}")
+        raise InputError(f"normalizer=Replace by {min(unknown)!r}: is none of ALBERT's")
     return kinds, written
 
 

@@ -325,6 +325,25 @@ def test_a_refusal_is_one_line(model_hub, name, refusal, message):
     assert message in error_of(fetch, name)
 
 
+@pytest.mark.parametrize(
+    "load",
+    [albert_tf.from_preset, albert_tf.Tokenizer.load, albert_tf.TextClassifier.from_preset],
+)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bert-base-uncased", "no such file or folder; on the Hub it is google-bert/bert-base-unc"),
+        ("albert-xxlarge-v2", "no such file or folder; on the Hub it is albert/albert-xxlarge-v2"),
+        ("nowhere", "no such file or folder$"),
+        (None, "must be a path or a name"),
+        (3, "must be a path or a name"),
+    ],
+)
+def test_names_that_name_nothing(load, name, message):
+    with pytest.raises(InputError, match=rf"^`(name|path)`={name}: {message}"):
+        load(name)
+
+
 def test_offline_without_a_cache_names_the_way_around(model_hub, monkeypatch):
     from huggingface_hub import constants
 

@@ -228,17 +228,28 @@ def test_wordpiece(converted, lower):
     check(Tokenizer.load(str(converted)), Tokenizer.load(str(vocabulary), do_lower_case=lower))
     content["model"]["vocab"]["x" * 9] = 10_000
     (converted / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(InputError, match=r"tokenizer.json: .* \(ValueError: ids are not 0, 1, 2"):
+    with pytest.raises(InputError, match=r"tokenizer.json: .* \(model.vocab: ids are not 0, 1, 2"):
         Tokenizer.load(str(converted))
+
+
+WORD_PIECE = {"model": {"type": "WordPiece", "vocab": {}}}
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ({"model": {"type": "BPE"}}, "KeyError: 'BPE'"),
-        ({"model": {"type": "Unigram", "vocab": [["a", 0]]}}, "KeyError: 'unk_id'"),
-        ({"model": {"type": "Unigram"}, "normalizer": {"type": "NFD"}}, "ValueError: normalizer N"),
-        ({"model": {"type": "WordPiece", "vocab": {}}}, "ValueError: not enough values"),
+        ({"model": {"type": "BPE"}}, "model.type=BPE: must be Unigram or WordPiece)"),
+        ({"model": {"type": "Unigram", "vocab": [["a", 0]]}}, "lacks 'unk_id')"),
+        ({"model": {"type": "Unigram"}, "normalizer": {"type": "NFD"}}, "normalizer=NFD: must be"),
+        (WORD_PIECE, "normalizer=None: must be BertNormalizer)"),
+        (
+            {**WORD_PIECE, "normalizer": {"type": "NFKC"}},
+            "normalizer=NFKC: must be BertNormalizer)",
+        ),
+        (
+            {**WORD_PIECE, "normalizer": {"type": "BertNormalizer", "clean_text": False}},
+            "normalizer.clean_text=false: must be true)",
+        ),
     ],
 )
 def test_other_tokenizers_are_refused(converted, content, reason):
