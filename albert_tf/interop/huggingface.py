@@ -198,9 +198,12 @@ def read_huggingface(path: str) -> Weights:
         if not any(name.startswith(scope) for name in tensors):
             # "roberta.embeddings.word_embeddings.weight" names the network better than a bias.
             others = sorted(unknown, key=lambda name: (".embeddings." not in name, name))
+            found = f"and is perhaps one of several files, which a {SAFETENSORS[1]} lists"
+            if others:
+                found = f"but {', '.join(others[:3])}, ..."
             raise InputError(
                 f"{path}: not an ALBERT or BERT: it has no {family.prefix}{module.format(0, 0)}*, "
-                f"but {', '.join(others[:3])}, ..."
+                f"which {config_file} implies, {found}"
             )
     config = AlbertConfig.from_json_file(config_file)
     if described.get("tie_word_embeddings") is False and any(".decoder.w" in n for n in skipped):

@@ -173,3 +173,18 @@ def test_with_a_single_segment_both_texts_of_a_pair_are_in_it():
     pair = {"input_ids": ids, "segment_ids": np.int32([[0, 0, 0, 0, 1, 1, 1, 1]])}
     for outputs in (encoder(pair), encoder.predict(pair, verbose=0)):
         np.testing.assert_allclose(outputs["pooled_output"], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("fault", ["an unrelated config", "one of several files"])
+def test_files_that_are_not_of_one_model_are_named(tmp_path, fault):
+    folder = shutil.copytree(FOLDER, tmp_path / "bert")
+    if fault == "an unrelated config":
+        (folder / "config.json").write_text('{"name": "an app", "port": 80}')
+        message = r"which .*bert/config\.json implies, but bert\.embeddings"
+    else:
+        tensors = load_file(folder / "model.safetensors")
+        part = {name: value for name, value in tensors.items() if "encoder" not in name}
+        save_file(part, folder / "model.safetensors")
+        message = r"and is perhaps one of several files, which a model\.safetensors\.index\.json"
+    with pytest.raises(InputError, match=message):
+        albert_tf.from_preset(folder)
