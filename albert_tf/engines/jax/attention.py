@@ -9,7 +9,7 @@ A fused attention computes the plain one instead where its kernel does not apply
 
 - fewer queries than keys (the last layer of a training step, at a few positions);
 - on a TPU, a length that is not a multiple of 128 or a head size that is not a multiple of 8, and
-  with dropout of attention weights (version 1 models), more than 512 tokens or rows of examples;
+  with dropout of attention weights (version 1 models), more than 512 tokens;
 - on a GPU, dropout of attention weights, float32, an odd length, or a head size that is not a
   multiple of 8 or larger than 128.
 
@@ -28,6 +28,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.extend.random import threefry2x32_p
 
+from albert_tf.input.features import most_examples
 from albert_tf.modeling.attention import MASKED_SCORE, ExampleIds, dot_product_attention
 
 logger = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ def short_attention(
         query: `[batch, heads, seq, head_size]`; at most `LONGEST` tokens, a multiple of 128.
         key: as `query`.
         value: as `query`.
-        attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+        attention_mask: as in `albert_tf.modeling.attention`; rows have `most_examples` at most.
         rate: probability of dropping a weight, in [0, 1).
         seed: integers `[2]`; not used if `rate` is 0.
         interpret: whether the kernels are interpreted, which works on any device.
@@ -85,15 +86,23 @@ def short_attention(
     query = query * query.shape[-1] ** -0.5
     # Positions last: the rows of a head of 64 would be padded to 128 numbers in memory.
     query, key, value = (jnp.swapaxes(each, 2, 3) for each in (query, key, value))
-    masked = ((1 - attention_mask.astype(jnp.float32)) * MASKED_SCORE)[:, None, :]
+    ids = jnp.stack(_example_ids(attention_mask), axis=1)
+    numbers = 1 + most_examples(ids.shape[2]) if isinstance(attention_mask, ExampleIds) else 2
     scalars = jnp.zeros(1, jnp.uint32)
     if rate:
         seed = seed.astype(jnp.uint32)
         heads = query.shape[0] * query.shape[1]
         scalars = jnp.concatenate([seed, thresholds(seed, rate, heads)])
     scalars = jax.lax.bitcast_convert_type(scalars, jnp.int32)
-    context = _attention(query, key, value, masked, scalars, rate, interpret)
+    context = _attention(query, key, value, ids, scalars, numbers, rate, interpret)
     return jnp.swapaxes(context, 2, 3)
+
+
+def _example_ids(attention_mask) -> ExampleIds:
+    """Return which positions attend to each other, int32; without rows, all queries are tokens."""
+    if not isinstance(attention_mask, ExampleIds):
+        attention_mask = ExampleIds(jnp.ones_like(attention_mask), attention_mask)
+    return ExampleIds(*(each.astype(jnp.int32) for each in attention_mask))
 
 
 def thresholds(seed, rate: float, heads: int):
@@ -141,21 +150,25 @@ def _product(left, right, contracted: tuple[int, int], dtype=jnp.float32):
     return product.astype(dtype)
 
 
-def _scores(query, key, masked):
+def _scores(query, key, ids, numbers: int):
     """Return the scores of a head, float32 `[keys, queries]`.
 
-    The matrix unit adds the mask: a row of the key, times a row of ones.
+    The matrix unit adds the mask. Keys and queries have a row for each of the `numbers` of
+    examples: a key has `MASKED_SCORE` in that of its own, a query has 1 in those of all others.
     """
-    first = jax.lax.broadcasted_iota(jnp.int32, (_TILE, query.shape[1]), 0) == 0
-    masked = jnp.where(first, masked, 0.0).astype(key.dtype)
-    ones = jnp.where(first, 1.0, 0.0).astype(query.dtype)
-    return _product(jnp.concatenate([key, masked]), jnp.concatenate([query, ones]), (0, 0))
+    shape = -(-numbers // _TILE) * _TILE, query.shape[1]
+    number = jax.lax.broadcasted_iota(jnp.int32, shape, 0)
+    others = jnp.where(number == ids[:1], 0.0, 1.0).astype(query.dtype)
+    masked = jnp.where(number == ids[1:], MASKED_SCORE, 0.0).astype(key.dtype)
+    return _product(jnp.concatenate([key, masked]), jnp.concatenate([query, others]), (0, 0))
 
 
-def _forward_kernel(scalars, masked, query, key, value, context, sums, *, heads: int, rate: float):
+def _forward_kernel(
+    scalars, ids, query, key, value, context, sums, *, numbers: int, heads: int, rate: float
+):
     together, _, length = query.shape
     for part in range(together):
-        scores = _scores(query[part], key[part], masked[...])
+        scores = _scores(query[part], key[part], ids[...], numbers)
         largest = jnp.max(scores, axis=0, keepdims=True)
         weights = jnp.exp(scores - largest)
         total = jnp.sum(weights, axis=0, keepdims=True)
@@ -167,7 +180,7 @@ def _forward_kernel(scalars, masked, query, key, value, context, sums, *, heads:
 
 
 def _backward_kernel(
-    scalars, masked, query, key, value, context, sums, upstream, *gradients, heads: int, rate: float
+    scalars, ids, query, key, value, context, sums, upstream, *gradients, numbers, heads, rate
 ):
     query_gradient, key_gradient, value_gradient = gradients
     dtype = query.dtype
@@ -176,7 +189,7 @@ def _backward_kernel(
         # Of the weights times their gradients.
         products = upstream[part].astype(jnp.float32) * context[part].astype(jnp.float32)
         total = jnp.sum(products, axis=0, keepdims=True)
-        weights = jnp.exp(_scores(query[part], key[part], masked[...]) - sums[part])
+        weights = jnp.exp(_scores(query[part], key[part], ids[...], numbers) - sums[part])
         along = _product(value[part], upstream[part], (0, 0))
         kept = weights
         if rate:
@@ -189,11 +202,12 @@ def _backward_kernel(
         key_gradient[part] = _product(query[part], along, (1, 1), dtype)
 
 
-def _call(kernel, direction: str, scalars, masked, tensors, results, rate: float, interpret: bool):
+def _call(kernel, direction: str, scalars, ids, tensors, results, numbers, rate, interpret):
     """Run a kernel for the heads of each sequence; `direction` is in its name.
 
-    It reads `scalars` (int32, kept where single numbers are read), `masked` `[batch, 1, seq]` and
-    `tensors`, query and all else, `[batch, heads, rows, seq]`, and returns arrays like `results`.
+    It reads `scalars` (int32, kept where single numbers are read), `ids` of queries and keys
+    (`[batch, 2, seq]`, all below `numbers`) and `tensors`, query and all else, `[batch, heads,
+    rows, seq]`, and returns arrays like `results`.
     """
     batch, heads, _, length = tensors[0].shape
     together = math.gcd(heads, HEADS_TOGETHER)
@@ -201,41 +215,41 @@ def _call(kernel, direction: str, scalars, masked, tensors, results, rate: float
     def block(array):
         return pl.BlockSpec((None, together, array.shape[2], length), lambda b, h, *_: (b, h, 0, 0))
 
-    row = pl.BlockSpec((None, 1, length), lambda b, h, *_: (b, 0, 0))
+    of_both = pl.BlockSpec((None, 2, length), lambda b, h, *_: (b, 0, 0))
     return pl.pallas_call(
-        functools.partial(kernel, heads=heads, rate=rate),
+        functools.partial(kernel, numbers=numbers, heads=heads, rate=rate),
         name=f"{'dropout' if rate else 'short'}_attention_{direction}",
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1,
             grid=(batch, heads // together),
-            in_specs=[row, *map(block, tensors)],
+            in_specs=[of_both, *map(block, tensors)],
             out_specs=[*map(block, results)],
         ),
         out_shape=[jax.ShapeDtypeStruct(each.shape, each.dtype) for each in results],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
         interpret=interpret,
-    )(scalars, masked, *tensors)
+    )(scalars, ids, *tensors)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6))
-def _attention(query, key, value, masked, scalars, rate, interpret):
-    return _attention_forward(query, key, value, masked, scalars, rate, interpret)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5, 6, 7))
+def _attention(query, key, value, ids, scalars, numbers, rate, interpret):
+    return _attention_forward(query, key, value, ids, scalars, numbers, rate, interpret)[0]
 
 
-def _attention_forward(query, key, value, masked, scalars, rate, interpret):
+def _attention_forward(query, key, value, ids, scalars, *options):
     batch, heads, _, length = query.shape
     tensors = query, key, value
     sums = jax.ShapeDtypeStruct((batch, heads, 1, length), jnp.float32)
     context, sums = _call(
-        _forward_kernel, "forward", scalars, masked, tensors, (query, sums), rate, interpret
+        _forward_kernel, "forward", scalars, ids, tensors, (query, sums), *options
     )
-    return context, (scalars, masked, (*tensors, context, sums))
+    return context, (scalars, ids, (*tensors, context, sums))
 
 
-def _attention_backward(rate, interpret, saved, upstream):
-    scalars, masked, tensors = saved
+def _attention_backward(*arguments):
+    *options, (scalars, ids, tensors), upstream = arguments
     read, results = (*tensors, upstream), tensors[:3]
-    gradients = _call(_backward_kernel, "backward", scalars, masked, read, results, rate, interpret)
+    gradients = _call(_backward_kernel, "backward", scalars, ids, read, results, *options)
     return *gradients, None, None
 
 
@@ -255,16 +269,13 @@ def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret:
     With `interpret`, kernels are interpreted, on any device.
     """
     length, head_size = query.shape[2:]
-    rows = isinstance(attention_mask, ExampleIds)
-    if not tpu_attention_applies(query.shape, key.shape, dropout) or (rows and dropout is not None):
+    if not tpu_attention_applies(query.shape, key.shape, dropout):
         return _plain(query, key, value, attention_mask, dropout)
-    if length <= LONGEST and not rows:
+    if length <= LONGEST:
         drawn = {} if dropout is None else {"rate": dropout.rate, "seed": dropout.seed}
         return short_attention(query, key, value, attention_mask, **drawn, interpret=interpret)
     kernel = _splash_kernel(query.shape[1], length, interpret)
-    # Positions attend to those with the same id: all queries have the id of tokens.
-    mask = attention_mask if rows else ExampleIds(jnp.ones_like(attention_mask), attention_mask)
-    ids = splash_attention.SegmentIds(*(each.astype(jnp.int32) for each in mask))
+    ids = splash_attention.SegmentIds(*_example_ids(attention_mask))
     # The kernel does not scale. A power of two, as for heads of 64, changes no digit.
     return jax.vmap(kernel)(query * head_size**-0.5, key, value, ids)
 

@@ -88,18 +88,17 @@ def _dropout(inputs, rate, seed):
 
 
 def _attention(query, key, value, attention_mask, dropout=None):
-    rows = isinstance(attention_mask, ExampleIds)
-    if rows or not tpu_attention_applies(query.shape, key.shape, dropout):
+    if not tpu_attention_applies(query.shape, key.shape, dropout):
         return dot_product_attention(query, key, value, attention_mask, dropout)
-    if dropout is None:
-        return _keeping_residuals(tpu_attention, 3)(query, key, value, attention_mask)
+    ids = attention_mask if isinstance(attention_mask, ExampleIds) else (attention_mask,)
+    seeds = () if dropout is None else (tf.cast(dropout.seed, tf.uint32),)
 
-    def attend(query, key, value, attention_mask, seed):
-        drawn = dataclasses.replace(dropout, seed=seed)
-        return tpu_attention(query, key, value, attention_mask, drawn)
+    def attend(query, key, value, *others):
+        mask = ExampleIds(*others[:2]) if len(ids) == 2 else others[0]
+        drawn = dataclasses.replace(dropout, seed=others[-1]) if seeds else None
+        return tpu_attention(query, key, value, mask, drawn)
 
-    seed = tf.cast(dropout.seed, tf.uint32)
-    return _keeping_residuals(attend, 3)(query, key, value, attention_mask, seed)
+    return _keeping_residuals(attend, 3)(query, key, value, *ids, *seeds)
 
 
 TPU_KERNELS = dataclasses.replace(

@@ -81,6 +81,7 @@ def fused(*arguments):
         *slow(("in the middle", 384, 16, 3, 0.0), ("at the end", 640, 16, 2, 0.0)),
         ("in the middle", 128, 64, 4, 0.1),
         ("rows", 128, 64, 2, 0.0),
+        *slow(("rows", 128, 64, 2, 0.1), ("rows", 640, 16, 2, 0.0)),
         *slow(("in the middle", 384, 16, 3, 0.1)),
     ],
 )
