@@ -11,16 +11,18 @@ pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 from albert_tf.engines.jax.attention import tpu_attention
 from albert_tf.engines.tensorflow import tpu_kernels
 from albert_tf.engines.tensorflow.tpu_kernels import TPU_KERNELS
-from albert_tf.modeling.attention import DEFAULT
+from albert_tf.modeling.attention import DEFAULT, ExampleIds
 from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
 from tests.engines.jax.compare_kernels import CASES as COMPARED
 from tests.engines.tensorflow.test_cpu_kernels import draw, value_and_gradients
 
 MASK = np.ones((2, 128), "int32")
 MASK[0, 100:] = 0
+ROWS = MASK * (1 + (np.arange(128, dtype="int32") > 40))
 # Name -> shapes of the tensors, and further arguments.
 CASES = {name: COMPARED[name] for name in ("add_norm", "project_heads", "merge_heads", "score")}
 CASES["attention"] = ([(2, 3, 128, 8)] * 3, (MASK,))
+CASES["attention of rows"] = ([(2, 3, 128, 8)] * 3, (ExampleIds(ROWS, ROWS),))
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +33,8 @@ def interpreted(monkeypatch):
 
 
 def kernel_of(kernels, name):
-    kernel = getattr(kernels, name)
-    return kernel[DEFAULT] if name == "attention" else kernel
+    is_attention = name.startswith("attention")
+    return kernels.attention[DEFAULT] if is_attention else getattr(kernels, name)
 
 
 def by_xla(function):
