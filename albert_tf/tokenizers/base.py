@@ -126,9 +126,7 @@ class Tokenizer(abc.ABC):
         path = local_vocabulary(path, argument="path")
         if is_folder(path):
             if not (vocabulary := find_vocabulary(path)):
-                raise InputError(
-                    f"{path}: contains no vocabulary, such as spiece.model or vocab.txt"
-                )
+                raise InputError(f"{path}: contains no spiece.model, vocab.txt or the like")
             path = vocabulary
         recorded = read_normalization(os.path.dirname(path))
         if os.path.basename(path) == tokenizer_json.FILE:
@@ -138,10 +136,8 @@ class Tokenizer(abc.ABC):
         if suffix not in Tokenizer._by_suffix:
             if not exists(path):
                 raise InputError(f"`path`={path}: no such file or folder")
-            raise InputError(
-                f"{path}: the name of a vocabulary file must end in "
-                f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"
-            )
+            kinds = " or ".join(Tokenizer._by_suffix)
+            raise InputError(f"{path}: a vocabulary file must end in {kinds}, not {suffix!r}")
         normalization = Normalization(do_lower_case).otherwise(normalization or recorded, recorded)
         tokenizer = Tokenizer._by_suffix[suffix](path, normalization)
         tokenizer._add(normalization.added_tokens or ())
