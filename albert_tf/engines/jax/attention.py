@@ -87,7 +87,12 @@ def short_attention(
     # Positions last: the rows of a head of 64 would be padded to 128 numbers in memory.
     query, key, value = (jnp.swapaxes(each, 2, 3) for each in (query, key, value))
     ids = jnp.stack(_example_ids(attention_mask), axis=1)
-    numbers = 1 + most_examples(ids.shape[2]) if isinstance(attention_mask, ExampleIds) else 2
+    numbers = 2
+    if isinstance(attention_mask, ExampleIds):
+        numbers = 1 + most_examples(ids.shape[2])
+        # The mask (`_scores`) knows no more examples: rather NaN than a wrong result.
+        known = jnp.max(ids, axis=(1, 2)) < numbers
+        query = jnp.where(known[:, None, None, None], query, jnp.nan)
     scalars = jnp.zeros(1, jnp.uint32)
     if rate:
         seed = seed.astype(jnp.uint32)

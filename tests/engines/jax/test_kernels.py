@@ -178,6 +178,14 @@ def test_padding_influences_nothing():
     assert all(np.isfinite(each).all() for each in without_tokens)
 
 
+@pytest.mark.integration
+def test_more_examples_than_a_row_may_have_are_noticed():
+    numbers = jnp.stack([jnp.arange(128) // 16 + 1, jnp.arange(128) // 8 + 1])
+    context = fused(*inputs(128, 16), ExampleIds(numbers, numbers))
+    assert np.isfinite(context[0]).all()
+    assert np.isnan(context[1]).all()
+
+
 class Recorder:
     """Stands in for plain attention, which Keras computes on another backend here."""
 
