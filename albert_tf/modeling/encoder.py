@@ -232,7 +232,8 @@ class AlbertEncoder(AlbertModel):
         if begins is None:
             examples, positions = 1, ops.pad(positions, [[0, 0], [1, 0]])
         else:
-            examples, positions = begins.shape[1], ops.concatenate([begins, positions], axis=1)
+            examples = begins.shape[1] or ops.shape(begins)[1]
+            positions = ops.concatenate([begins, positions], axis=1)
             numbers = ops.take_along_axis(features["example_ids"], positions, axis=1)
             attention_mask = ExampleIds(numbers, attention_mask.keys)
         last_seed = _layer_seed(seed, len(layers))
@@ -283,7 +284,8 @@ def _positions(features):
     if numbers is None:
         return None
     begin = ops.take_along_axis(begins, ops.maximum(numbers - 1, 0), axis=1)
-    places = ops.arange(numbers.shape[1], dtype=begin.dtype) - begin
+    length = numbers.shape[1] or ops.shape(numbers)[1]
+    places = ops.arange(length, dtype=begin.dtype) - begin
     return ops.where(numbers > 0, places, 0)
 
 

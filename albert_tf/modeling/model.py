@@ -252,7 +252,7 @@ def _may_be_equal(shape: tuple[int | None, ...], other: tuple[int | None, ...]) 
 def _check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
     """Check values that exist, unlike those of a function that is being traced."""
     begins = features.get("cls_positions")
-    examples = 0 if begins is None else begins.shape[-1]
+    examples = 0 if begins is None else begins.shape[-1] or 0  # where unknown, there is no value
     limits = {
         "input_ids": (config.vocab_size, "vocab_size"),
         "input_mask": (2, "1 for tokens, 0 for padding"),

@@ -9,7 +9,9 @@ import tensorflow as tf
 from albert_tf.engines.tensorflow import cpu_kernels
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
 from albert_tf.modeling.attention import DEFAULT
+from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.kernels import PLAIN_KERNELS
+from tests.modeling.test_rows import ROWS, WIDE, model_inputs
 
 DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
 
@@ -213,3 +215,18 @@ def test_all_compiled_operations_are_checked():
         name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
     }
     assert compiled - {"_gelu_backward"} == set(COMPILED)  # the other one without outputs
+
+
+def test_rows_of_unknown_sizes_are_encoded_as_others():
+    encoder = AlbertEncoder(WIDE)
+    features, positions = model_inputs(ROWS), ROWS["masked_lm_positions"]
+
+    def encode(features, positions):
+        outputs = encoder(features), encoder.encode_at(features, positions)
+        return [each[name] for each in outputs for name in ("sequence_output", "pooled_output")]
+
+    unknown = tf.TensorSpec([None, None], tf.int32)
+    traced = tf.function(encode, [dict.fromkeys(features, unknown), unknown], autograph=False)
+    results = traced(features, positions), encode(features, positions)
+    for ours, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, expected, atol=2e-5)
