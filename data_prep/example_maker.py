@@ -188,7 +188,7 @@ class ExampleMaker:
             spans[labels] = spans[labels][:, [2, 3, 0, 1]]  # back in order
             labels = np.zeros_like(labels)
         for batch, places in self._batches(spans, examples["seed"]):
-            features = self._features(
+            yield self._features(
                 assemble(
                     bucket.tokens,
                     spans[batch],
@@ -198,13 +198,9 @@ class ExampleMaker:
                 ),
                 labels[batch],
                 examples["seed"][batch],
-                places and places.limits(self.masks.masking, self.pairing.max_seq_length),
+                places,
                 counts,
             )
-            if places:
-                features = places.pack(features, self.tokenizer.pad_id)
-                counts["written_rows"] += len(features["input_ids"])
-            yield features
 
     def _batches(
         self, spans: np.ndarray, seeds: np.ndarray
@@ -229,7 +225,7 @@ class ExampleMaker:
         examples: Examples,
         labels: np.ndarray,
         seeds: np.ndarray,
-        limits: np.ndarray | None,
+        places: Places | None,
         counts: Counter[str],
     ) -> dict[str, np.ndarray]:
         is_token = np.arange(examples.input_ids.shape[1]) < examples.lengths[:, None]
@@ -245,15 +241,18 @@ class ExampleMaker:
             example_tokens=int(examples.lengths.sum()),
             positive_labels=int(labels.sum()),
         )
+        if places:
+            features = places.pack(features, self.tokenizer.pad_id)
+            counts["written_rows"] += len(features["input_ids"])
         if self._options.masking == "dynamic":
             return features
         masked = draw_masks(
-            examples.input_ids,
+            features["input_ids"],
             examples.lengths,
-            examples.token_boundary,
+            features["token_boundary"],
             seeds,
             self.masks,
-            limits,
+            places,
         )
         counts["masked_tokens"] += int(masked.weights.sum())
         for n, (drawn, covered) in enumerate(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.environment import compiled
+from albert_tf.input.rows import Places
 
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -96,7 +97,7 @@ class Masks(NamedTuple):
 
 
 class MaskedBatch(NamedTuple):
-    """Masked examples and statistics of their spans.
+    """Masked examples, or rows of them, and statistics of their spans.
 
     Attributes:
         input_ids: int32 `[batch, seq]`, with masked tokens replaced.
@@ -127,23 +128,28 @@ def draw_masks(
     word_starts: np.ndarray,
     seeds: np.ndarray,
     masks: Masks,
-    limits: np.ndarray | None = None,
+    places: Places | None = None,
 ) -> MaskedBatch:
-    """Mask a batch of examples.
+    """Mask a batch of examples, or of rows of them.
 
     80 % of the masked tokens become `[MASK]`, 10 % are kept, 10 % become a random piece.
 
     Args:
         input_ids: int32 `[batch, seq]`; not modified.
-        lengths: int32 `[batch]`, number of tokens before the padding.
+        lengths: int32 `[examples]`, number of tokens.
         word_starts: `[batch, seq]`, nonzero where a word starts. A token after a special one always
             starts a word.
-        seeds: uint64 `[batch]`, from `derive_seeds`.
+        seeds: uint64 `[examples]`, from `derive_seeds`.
         masks: how to draw them.
-        limits: int32 `[batch]`, the largest number of predictions of each example, at most
-            `max_predictions`, which is the default.
+        places: of the examples in rows, which share `max_predictions`; None: examples, each with
+            padding after it.
     """
     batch, masking = len(input_ids), masks.masking
+    if places is None:
+        places = Places.alone(np.asarray(lengths, np.int32))
+        budgets = np.full(batch, masking.max_predictions)
+    else:
+        budgets = masking.row_budgets(places.length, input_ids.shape[1])
     masked = MaskedBatch(
         input_ids=np.array(input_ids, np.int32),
         positions=np.zeros((batch, masking.max_predictions), np.int32),
@@ -154,10 +160,10 @@ def draw_masks(
     )
     _mask_batch(
         masked.input_ids,
-        np.asarray(lengths, np.int32),
+        places,
         np.asarray(word_starts, np.bool_) | (not masking.whole_words),
         np.asarray(seeds, np.uint64),
-        np.full(batch, masking.max_predictions, np.int32) if limits is None else limits,
+        budgets,
         masking.masked_lm_prob,
         np.cumsum(masking.length_probabilities()),
         masking.do_permutation,
@@ -217,37 +223,44 @@ def random_below(state, limit):
 
 @compiled
 def _mask_batch(
-    input_ids, lengths, word_starts, seeds, limits, masked_lm_prob, cumulative, do_permutation,
+    input_ids, places, word_starts, seeds, budgets, masked_lm_prob, cumulative, do_permutation,
     special_ids, mask_id, replacement_ids, positions, ids, weights, drawn_lengths, masked_lengths,
 ):  # fmt: skip
-    batch, seq = input_ids.shape
+    seq = input_ids.shape[1]
     covered = np.empty(seq, np.uint8)  # 0, or the mark of a covered token
     begin = np.empty(seq, np.int64)  # words as ranges of tokens: begin[w] to end[w] (exclusive)
     end = np.empty(seq, np.int64)
     order = np.empty(seq, np.int64)
     state = np.empty(1, np.uint64)
 
-    for row in range(batch):
-        tokens, length = input_ids[row], lengths[row]
-        state[0] = seeds[row]
-        words = _find_words(tokens, length, word_starts[row], special_ids, begin, end)
-        covered[:] = 0
-        budget = min(limits[row], max(1, int(round(length * masked_lm_prob))))
+    prediction, room, last_row = 0, 0, -1
+    for example, row in enumerate(places.row):
+        first, length = places.begin[example], places.length[example]
+        if row != last_row:
+            prediction, room, last_row = 0, positions.shape[1], row
+        limit = min(budgets[example], room)  # compiled code does not check bounds
+        room -= limit
+        tokens = input_ids[row, first : first + length]
+        state[0] = seeds[example]
+        words = _find_words(
+            tokens, word_starts[row, first : first + length], special_ids, begin, end
+        )
+        covered[:length] = 0
+        budget = min(limit, max(1, int(round(length * masked_lm_prob))))
         left = _cover_spans(
             covered, _MASKED, budget, words, begin, end, order, cumulative, state,
             drawn_lengths, masked_lengths,
         )  # fmt: skip
         if do_permutation:
             _cover_spans(
-                covered, _PERMUTED, min(budget, limits[row] - (budget - left)), words, begin,
+                covered, _PERMUTED, min(budget, limit - (budget - left)), words, begin,
                 end, order, cumulative, state, drawn_lengths, masked_lengths,
             )  # fmt: skip
 
-        prediction = 0
         for position in range(length):
             if not covered[position]:
                 continue
-            positions[row, prediction] = position
+            positions[row, prediction] = first + position
             ids[row, prediction] = tokens[position]
             weights[row, prediction] = 1.0
             prediction += 1
@@ -259,7 +272,7 @@ def _mask_batch(
             elif kind >= 0.9:
                 tokens[position] = replacement_ids[random_below(state, len(replacement_ids))]
         if do_permutation:
-            _permute(tokens, covered, length, order, state)
+            _permute(tokens, covered, order, state)
 
 
 @compiled
@@ -302,10 +315,10 @@ def _cover_spans(
 
 
 @compiled
-def _permute(tokens, covered, length, positions, state):
+def _permute(tokens, covered, positions, state):
     """Shuffle the tokens covered as `_PERMUTED` among themselves."""
     count = 0
-    for position in range(length):
+    for position in range(len(tokens)):
         if covered[position] == _PERMUTED:
             positions[count] = position
             count += 1
@@ -316,11 +329,11 @@ def _permute(tokens, covered, length, positions, state):
 
 
 @compiled
-def _find_words(tokens, length, word_starts, special_ids, begin, end):
+def _find_words(tokens, word_starts, special_ids, begin, end):
     """Fill `begin` and `end` with the words between special tokens; return their number."""
     words = 0
     inside = False  # whether a word may continue at this position
-    for position in range(length):
+    for position in range(len(tokens)):
         is_special = False
         for special in special_ids:
             is_special = is_special or tokens[position] == special

@@ -213,56 +213,46 @@ def draw(
     Returns:
         The features that are changed or new, int32 and float32.
     """
-    places = Places.find(batch["example_ids"]) if "example_ids" in batch else None
+    tokens = {name: np.array(batch[name], np.int32) for name in TOKEN_FEATURES}
     labels = np.array(batch["next_sentence_labels"], np.int32)
-    if places is None:
-        tokens = {name: np.array(batch[name], np.int32) for name in TOKEN_FEATURES}
-        lengths, limits = batch["input_mask"].sum(1, dtype=np.int32), None
-        visits = [numbers]
-    else:
-        tokens = {name: places.take(batch[name]) for name in TOKEN_FEATURES}
-        lengths = places.length
-        limits = places.limits(masks.masking, batch["input_ids"].shape[1])
+    if has_rows := "example_ids" in batch:
+        places = Places.find(batch["example_ids"])
         visits = [numbers[places.row], places.number + 1]
+    else:
+        places = Places.alone(batch["input_mask"].sum(1, dtype=np.int32))
+        visits = [numbers]
     if masks.swap_segments:
         swapped = derive_seeds(seed, purpose + _SWAPS, *visits) >> np.uint64(63)
-        labels[(slice(None), 0) if places is None else (places.row, places.number)] = swapped
-        swap_segments(
-            tokens["input_ids"],
-            tokens["segment_ids"],
-            tokens["token_boundary"],
-            lengths,
-            swapped.astype(np.bool_),
-        )
+        labels[places.row, places.number] = swapped
+        swap_segments(*tokens.values(), places, swapped.astype(np.bool_))
     masked = draw_masks(
         tokens["input_ids"],
-        lengths,
+        places.length,
         tokens["token_boundary"],
         derive_seeds(seed, purpose, *visits),
         masks,
-        limits,
+        places if has_rows else None,
     )
-    tokens |= masked.features()
-    if places is not None:
-        tokens = places.replace(batch, tokens)
-    return tokens | {"next_sentence_labels": labels}
+    return tokens | masked.features() | {"next_sentence_labels": labels}
 
 
 @compiled
-def swap_segments(input_ids, segment_ids, token_boundary, lengths, swapped):
+def swap_segments(input_ids, segment_ids, token_boundary, places, swapped):
     """`[CLS] a [SEP] b [SEP]` becomes `[CLS] b [SEP] a [SEP]` where `swapped` is true."""
-    for row in range(len(lengths)):
-        end = lengths[row] - 1  # position of the last [SEP]
+    for example, row in enumerate(places.row):
+        first, end = places.begin[example], places.length[example] - 1  # position of the last [SEP]
+        segments = segment_ids[row, first : first + end + 1]
         separator = 0
-        while separator < end and segment_ids[row, separator + 1] == 0:
+        while separator < end and segments[separator + 1] == 0:
             separator += 1
-        if not swapped[row] or separator == end:
+        if not swapped[example] or separator == end:
             continue
         second = end - separator - 1  # length of b
-        for values in (input_ids[row], token_boundary[row]):
+        for of_rows in (input_ids, token_boundary):
+            values = of_rows[row, first : first + end]
             old = values.copy()
             values[1 : 1 + second] = old[separator + 1 : end]
             values[1 + second] = old[separator]
             values[2 + second : end] = old[1:separator]
-        segment_ids[row, : 2 + second] = 0
-        segment_ids[row, 2 + second : end + 1] = 1
+        segments[: 2 + second] = 0
+        segments[2 + second :] = 1

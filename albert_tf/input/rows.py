@@ -1,7 +1,6 @@
 """Rows of several examples (`features.row_features`): taken apart into examples, and put together.
 
-What draws masks and swaps works on examples, `[examples, width]`. Between them and rows, `[rows,
-seq]`, are their `Places`.
+Between examples, `[examples, seq]`, and rows, `[rows, seq]`, are their `Places`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ import numpy as np
 
 from albert_tf.environment import compiled
 from albert_tf.input.features import most_examples
-from albert_tf.input.masking import Masking
 
 # The features of a row that have a value for each token of its examples.
 TOKEN_FEATURES = ("input_ids", "segment_ids", "token_boundary")
@@ -41,68 +39,38 @@ class Places(NamedTuple):
         return cls(row, number, begin, length.astype(np.int32))
 
     @classmethod
+    def alone(cls, length: np.ndarray) -> "Places":
+        """Return the places of examples that have a row each."""
+        row = np.arange(len(length))
+        return cls(row, np.zeros_like(row), np.zeros_like(row), length)
+
+    @classmethod
     def one_after_the_other(cls, row: np.ndarray, length: np.ndarray) -> "Places":
         """Return the places of examples by their rows, ascending, and lengths, `[examples]`."""
         first = np.searchsorted(row, row)
         begin = np.cumsum(length, dtype=np.int64) - length
         return cls(row, np.arange(len(row)) - first, begin - begin[first], length)
 
-    def limits(self, masking: Masking, max_seq_length: int) -> np.ndarray:
-        """Return how many predictions each example may have, int32 `[examples]`.
-
-        All of them together have at most `masking.max_predictions` in each row.
-        """
-        wanted = masking.row_budgets(self.length, max_seq_length)
-        used = np.cumsum(wanted) - wanted
-        used -= used[np.searchsorted(self.row, self.row)]
-        left = np.maximum(masking.max_predictions - used, 0)
-        return np.minimum(wanted, left).astype(np.int32)
-
-    def take(self, values: np.ndarray, width: int | None = None) -> np.ndarray:
-        """Return values of the tokens of examples, int32 `[examples, width]`, from `[rows, seq]`.
-
-        `width` is the largest length by default; padding is 0.
-        """
-        taken = np.zeros((len(self.row), width or self.length.max(initial=0)), np.int32)
+    def take(self, values: np.ndarray) -> np.ndarray:
+        """Return values of examples, int32 `[examples, seq]`, from `[rows, seq]`; padding is 0."""
+        taken = np.zeros((len(self.row), values.shape[1]), np.int32)
         _copy(self.row, self.begin, self.length, taken, np.ascontiguousarray(values), True)
         return taken
 
     def put(self, taken: np.ndarray, values: np.ndarray) -> None:
-        """Write values of examples, `[examples, width]`, into int32 `[rows, seq]`."""
+        """Write values of examples, `[examples, seq]`, into int32 `[rows, seq]`."""
         _copy(self.row, self.begin, self.length, taken, values, False)
 
-    def replace(
-        self, rows: Mapping[str, np.ndarray], examples: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Return `TOKEN_FEATURES` of rows with those of examples, and their `masked_lm_*`, if any.
-
-        No row may have more predictions than there is room for (`limits`).
-        """
-        replaced = {name: np.array(rows[name], np.int32) for name in TOKEN_FEATURES}
-        for name, values in replaced.items():
-            self.put(examples[name], values)
-        if "masked_lm_weights" not in examples:
-            return replaced
-        shape = len(rows["input_ids"]), examples["masked_lm_weights"].shape[1]
-        for name in _MASKS:
-            replaced[name] = np.zeros(shape, examples[name].dtype)
-        _put_masks(
-            self.row,
-            self.begin,
-            tuple(examples[name] for name in _MASKS),
-            tuple(replaced[name] for name in _MASKS),
-        )
-        return replaced
-
     def pack(self, examples: Mapping[str, np.ndarray], pad_id: int) -> dict[str, np.ndarray]:
-        """Return the features of rows (`features.row_features`), int32 and float32.
+        """Return the features of rows without masks (`row_features`), int32 and float32.
 
-        `examples` are features of each, `[examples, seq]` and so on, with or without masks.
+        `examples` are features of each, `[examples, seq]` and so on.
         """
         shape = int(self.row[-1]) + 1, examples["input_ids"].shape[1]
         rows = {name: np.zeros(shape, np.int32) for name in TOKEN_FEATURES}
         rows["input_ids"][:] = pad_id
-        rows = self.replace(rows, examples)
+        for name in TOKEN_FEATURES:
+            self.put(examples[name], rows[name])
         rows["example_ids"] = np.zeros(shape, np.int32)
         numbers = self.number.astype(np.int32) + 1
         self.put(np.repeat(numbers[:, None], shape[1], axis=1), rows["example_ids"])
@@ -122,7 +90,7 @@ def unpacked(rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     Masks are those of `rows` if there are any. Padding is 0.
     """
     places, sequence = Places.find(rows["example_ids"]), rows["input_ids"].shape[1]
-    examples = {name: places.take(rows[name], sequence) for name in TOKEN_FEATURES}
+    examples = {name: places.take(rows[name]) for name in TOKEN_FEATURES}
     examples["input_mask"] = (np.arange(sequence) < places.length[:, None]).astype(np.int32)
     examples["next_sentence_labels"] = rows["next_sentence_labels"][places.row, places.number, None]
     if "masked_lm_weights" not in rows:
@@ -168,21 +136,3 @@ def _copy(rows, begins, lengths, of_examples, of_rows, from_rows):
             of_examples[example, :length] = of_rows[row, begin : begin + length]
         else:
             of_rows[row, begin : begin + length] = of_examples[example, :length]
-
-
-@compiled
-def _put_masks(rows, begins, of_examples, of_rows):
-    positions, ids, weights = of_examples
-    row_positions, row_ids, row_weights = of_rows
-    count, last = 0, -1
-    for example in range(len(rows)):
-        row = rows[example]
-        if row != last:
-            count, last = 0, row
-        for column in range(weights.shape[1]):
-            # Compiled code does not check bounds; `limits` keeps them.
-            if weights[example, column] > 0 and count < row_weights.shape[1]:
-                row_positions[row, count] = begins[example] + positions[example, column]
-                row_ids[row, count] = ids[example, column]
-                row_weights[row, count] = weights[example, column]
-                count += 1

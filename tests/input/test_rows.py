@@ -55,7 +55,7 @@ def test_what_is_drawn_for_an_example_is_what_is_drawn_for_it_alone(purpose, do_
     numbers = np.concatenate([np.arange(1, row % 4 + 2) for row in range(30)])
     visits = np.repeat(visits, np.arange(30) % 4 + 1)
     swapped = derive_seeds(7, purpose + _SWAPS, visits, numbers) >> np.uint64(63) > 0
-    swap(*(examples[name] for name in TOKEN_FEATURES), lengths, swapped)
+    swap(*(examples[name] for name in TOKEN_FEATURES), Places.alone(lengths), swapped)
     seeds = derive_seeds(7, purpose, visits, numbers)
     alone = draw_masks(examples["input_ids"], lengths, examples["token_boundary"], seeds, wanted)
     examples |= alone.features() | {"next_sentence_labels": swapped[:, None].astype(np.int32)}

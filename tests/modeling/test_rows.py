@@ -12,19 +12,20 @@ from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import PretrainingObjective
 from tests.support.backends import forward, gradient_function
-from tests.support.tiny import CONFIG, LENGTH, batch
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 PLACES = Places.one_after_the_other(np.array([0, 0, 0, 1]), batch(4)["input_mask"].sum(1))
 EXAMPLES = batch(4)
 # Three times as long, for three examples.
-ROWS = PLACES.pack(
-    {
-        name: np.pad(values, [(0, 0), (0, 2 * values.shape[1])])
-        for name, values in EXAMPLES.items()
-        if name != "input_mask"
-    },
-    pad_id=0,
-)
+PADDED = {
+    name: np.pad(values, [(0, 0), (0, 2 * values.shape[1])]) for name, values in EXAMPLES.items()
+}
+ROWS = PLACES.pack(PADDED, pad_id=0) | {
+    name: np.stack([PADDED[name][:3, :PREDICTIONS].ravel(), PADDED[name][3]])
+    for name in EXAMPLES
+    if name.startswith("masked_lm_")
+}
+ROWS["masked_lm_positions"][0] += np.repeat(PLACES.begin[:3], PREDICTIONS)
 WIDE = dataclasses.replace(
     CONFIG,
     max_position_embeddings=3 * LENGTH,
