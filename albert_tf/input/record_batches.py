@@ -58,11 +58,13 @@ class RecordStream:
     Attributes:
         index: of TFRecord files, with an example at least.
         features: what an example contains.
-        batch_size: examples in a global batch.
+        batch_size: examples in a global batch of the order.
         seed: of the order and of what is drawn.
         masks: what to draw; None where the files contain masks.
         shuffle_buffer_size: size of a shuffle buffer that would shuffle as well; None to shuffle
             nothing.
+        parts: batches that each one of the order is divided into, which must be endless. Each takes
+            every `parts`-th row, and so mixes as many blocks; shards keep their examples.
     """
 
     index: RecordIndex
@@ -71,6 +73,7 @@ class RecordStream:
     seed: int = 0
     masks: Masks | None = None
     shuffle_buffer_size: int | None = None
+    parts: int = 1
 
     @property
     def is_endless(self) -> bool:
@@ -128,12 +131,15 @@ class RecordBatches:
         if not 0 <= step < len(self):
             raise IndexError(step)
         stream = self._stream
-        window, number = divmod(step, self._windows.batches)
+        whole, part = divmod(step, stream.parts)
+        window, number = divmod(whole, self._windows.batches)
         numbers, records = self._windows.get(window)[number]
+        numbers, records = numbers[part :: stream.parts], records[part :: stream.parts]
         batch = self._parse(records, lambda row: stream.index.name_of(int(numbers[row])))
         if stream.masks is not None:
-            start = step * stream.batch_size + self._rows.start
-            batch |= stream.draw_masks(batch, np.arange(start, start + len(numbers)))
+            start = whole * stream.batch_size + self._rows.start + part
+            positions = start + np.arange(len(numbers)) * stream.parts
+            batch |= stream.draw_masks(batch, positions)
         if stream.is_endless:
             return batch
         batch["is_real_example"] = np.ones(len(numbers), np.int32)

@@ -176,7 +176,8 @@ class Compiler:
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool) -> Compiled:
         """Compile the training step of one replica of a slice, of a global batch."""
-        asked = self.options.pretraining(micro, train_batch_size=batch, remat=remat)
+        sizes = {"train_batch_size": batch, "batch_size_warmup": ()}  # the largest counts
+        asked = self.options.pretraining(micro, remat=remat, **sizes)
         if "jax" not in where.data.engines:  # nor do its kernels compile
             asked = dataclasses.replace(asked, attention="plain")
         what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"

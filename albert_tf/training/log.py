@@ -1,5 +1,6 @@
 """The log of a training run: JSON lines, TensorBoard events, one progress line."""
 
+import dataclasses
 import itertools
 import json
 import logging
@@ -106,6 +107,11 @@ class TrainingLog:
         self._last_step = first_step
         self._measured_steps, self._measured_seconds = 0, 0.0
         self._compiled = False
+
+    def begin_stage(self, batch_size: int) -> None:
+        """Expect that steps have batches of another size, for which the engine compiles."""
+        self._workload = dataclasses.replace(self._workload, batch_size=batch_size)
+        self._measured_steps, self._measured_seconds, self._compiled = 0, 0.0, False
 
     def write(
         self,

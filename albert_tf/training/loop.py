@@ -2,11 +2,12 @@
 
 import collections
 import contextlib
+import dataclasses
 import itertools
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, Stopped
 from albert_tf.flops import encoder_flops
 from albert_tf.input.manifest import Rows
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import means
@@ -26,6 +28,7 @@ from albert_tf.training.health import Health, Workload, memory, what_to_try
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import TrainingOptions
 from albert_tf.training.rows import lines_up_to, parse_row
+from albert_tf.training.stages import Stage
 from albert_tf.training.stopping import StopSignals
 
 _logger = logging.getLogger(__name__)
@@ -72,7 +75,7 @@ def train(
         Stopped: By SIGTERM, SIGHUP or Ctrl-C, after the current steps are done and saved.
     """
     workers, step, num_train_steps = engine.workers, training_step.step, options.num_train_steps
-    stop_reason = None
+    whole_step, stop_reason = training_step, None
     if evaluation is not None:
         if step < num_train_steps:
             evaluation.resume(step)
@@ -105,10 +108,17 @@ def train(
                 stack.enter_context(contextlib.closing(log))
                 checkpoints.before_listing = log.wait
         stack.enter_context(checkpoints)
-        batches = engine.iterate(stream, step)
+        stage: Stage | None = None
         while step < num_train_steps:
+            if stage is None or step == stage.end:
+                stage = options.stage(step)
+                training_step, batches = in_stage(engine, whole_step, stream, stage, step)
+                time_limit.begin_stage()
+                if log:
+                    log.begin_stage(stage.batch_size)
             steps_to_save = options.save_checkpoints_steps - step % options.save_checkpoints_steps
-            count = min(iterations_per_loop, steps_to_save, num_train_steps - step)
+            last = min(num_train_steps, stage.end)
+            count = min(iterations_per_loop, steps_to_save, last - step)
             if evaluation is not None:
                 count = min(count, evaluation.every_steps - step % evaluation.every_steps)
             count = time_limit.steps(count)
@@ -168,12 +178,28 @@ def train(
     return checkpoints.latest or checkpoints.folder.find("output_dir")
 
 
+def in_stage(
+    engine: Engine, whole: TrainingStep, stream: BatchStream, stage: Stage, step: int
+) -> tuple[TrainingStep, Iterator]:
+    """Return the training step of a stage, and its batches from a step on.
+
+    It is compiled for these alone, and has the variables of that for `whole` batches.
+    """
+    if stage.parts > 1 and isinstance(stream, RecordStream):
+        count = max(1, whole.options.micro_batches // stage.parts)
+        options = dataclasses.replace(whole.options, micro_batches=count)
+        whole = dataclasses.replace(whole, options=options)
+        stream = dataclasses.replace(stream, parts=stage.parts)
+    return whole, engine.iterate(stream, step + stage.offset)
+
+
 class TimeLimit:
     """Counts the time that a run spends on training steps, and ends it after so many minutes.
 
     Waiting for data counts as part of a step. Start-up, evaluation and saving do not count, nor
-    does the first step of each process, in which the engine compiles. Nor does time spent on steps
-    after `step`, from which training resumes. With `max_train_minutes`=0, nothing is counted.
+    does the first step of each process or stage, in which the engine compiles. Nor does time spent
+    on steps after `step`, from which training resumes. With `max_train_minutes`=0, nothing is
+    counted.
 
     The clock of the chief decides. All workers know its times, and so take the same decisions.
     """
@@ -189,6 +215,11 @@ class TimeLimit:
         self._seconds = 0.0  # of this process
         self._steps = 0
         self._compiled = False
+
+    def begin_stage(self) -> None:
+        """Expect the steps that follow to take another time than those so far."""
+        self._before += self._seconds
+        self._seconds, self._steps, self._compiled = 0.0, 0, False
 
     def steps(self, count: int) -> int:
         """Return how many of the next `count` steps are taken at once: those that probably fit.
@@ -239,11 +270,12 @@ def _recorded(options: TrainingOptions, step: int) -> float:
 
     The first record of each process, in which it compiles, is then left out.
     """
-    folder, batch_size = options.output_dir, options.train_batch_size
+    folder = options.output_dir
     seconds, last = 0.0, {"step": 0, "seconds": math.inf}
     for row in (parse_row(line, folder) for line in lines_up_to(folder, step)):
         rate = row.get("rows_per_second") or row.get("examples_per_second")
         if rate and row.get("seconds", 0) > last["seconds"]:
+            batch_size = options.stage(int(last["step"])).batch_size
             seconds += (row["step"] - last["step"]) * batch_size / rate
         seconds, last = float(row.get(TRAINING_SECONDS, seconds)), {"seconds": math.inf, **row}
     return seconds

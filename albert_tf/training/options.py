@@ -11,6 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.optimization import OPTIMIZERS, SCHEDULES
 from albert_tf.options import check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
+from albert_tf.training.stages import Stage, find_stages
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,8 +114,8 @@ class TrainingOptions(DeviceOptions):
     max_train_minutes: float = option(
         0.0,
         "Minutes of training after which it ends as at its last step, counted over restarts; 0 for "
-        "no limit. Start-up, the first step of each process (which compiles), evaluation and "
-        "saving do not count. The learning rate still follows the number of steps.",
+        "no limit. Start-up, the first step of each process and batch size (which compiles), "
+        "evaluation and saving do not count. The learning rate still follows the number of steps.",
         minimum=0,
     )
     save_checkpoints_steps: int = option(5000, "Steps between checkpoints.", minimum=1, common=True)
@@ -166,6 +167,16 @@ class TrainingOptions(DeviceOptions):
                 f"{max(self.num_train_steps - warm, 0)}, what the warm-up leaves of the "
                 f"{self.num_train_steps} training steps"
             )
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of training, in each of which batches have one size."""
+        warmup = getattr(self, "batch_size_warmup", ())
+        return find_stages(warmup, self.train_batch_size, self.num_train_steps)
+
+    def stage(self, step: int) -> Stage:
+        """Return the stage of the step that follows so many steps."""
+        return next(stage for stage in self.stages if step < stage.end)
 
     def schedule_arguments(self) -> dict[str, Any]:
         """Return arguments of the chosen learning-rate schedule, by name."""
@@ -228,6 +239,11 @@ class PretrainingOptions(TrainingOptions):
         common=True,
     )
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.", minimum=0, common=True)
+    batch_size_warmup: tuple[str, ...] = option(
+        (),
+        "Smaller batches at first: 256:10000,1024:30000 trains on batches of 256 examples up to "
+        "step 10,000, then of 1024 up to step 30,000, then of --train_batch_size.",
+    )
     max_eval_steps: int = option(
         100,
         "Maximum number of evaluation steps; 0 for all examples.",
@@ -264,6 +280,7 @@ class PretrainingOptions(TrainingOptions):
         """Raise InputError for values out of range or options that contradict each other."""
         super().check()
         self.check_steps()
+        self.stage(0)  # raises the errors of `batch_size_warmup`
         if not (self.do_train or self.do_eval):
             raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:

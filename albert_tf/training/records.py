@@ -138,13 +138,16 @@ class Records(NamedTuple):
             self.masks,
         )
 
-    def order(self, options: PretrainingOptions) -> dict[str, int]:
+    def order(self, options: PretrainingOptions) -> dict[str, int | str]:
         """Return the content of `data_order.json`."""
+        size: int | str = options.train_batch_size
+        if options.batch_size_warmup:
+            size = ",".join((*options.batch_size_warmup, str(size)))
         return {
             "version": record_order.VERSION,
             "examples": self.record_index.examples,
             "random_seed": options.random_seed,
-            "train_batch_size": options.train_batch_size,
+            "train_batch_size": size,
             "shuffle_buffer_size": options.shuffle_buffer_size,
         }
 
@@ -229,7 +232,9 @@ def check_vocabularies(
             )
 
 
-def check_order(options: PretrainingOptions, order: dict[str, int], checkpoint: str | None) -> None:
+def check_order(
+    options: PretrainingOptions, order: dict[str, int | str], checkpoint: str | None
+) -> None:
     """Warn if a resumed run has its examples in another order than before.
 
     `checkpoint` is the latest in `output_dir`.
@@ -240,7 +245,7 @@ def check_order(options: PretrainingOptions, order: dict[str, int], checkpoint: 
     if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
         return
     path = f"{options.output_dir}/{ORDER_FILE}"
-    before = read_json(path, dict[str, int]) if exists(path) else {"version": 1}
+    before = read_json(path, dict[str, int | str]) if exists(path) else {"version": 1}
     version = before.get("version")
     if version != order["version"]:
         raise InputError(

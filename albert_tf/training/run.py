@@ -107,18 +107,21 @@ def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
 
 
 def micro_batches(options: TrainingOptions, engine: Engine) -> int:
-    """Return number of parts into which each replica splits its share of the training batch.
+    """Return number of parts into which each replica splits its share of `train_batch_size`.
 
     Raises:
-        InputError: If the batch does not divide by the replicas or the micro-batches.
+        InputError: If the batch of a stage does not divide by the replicas or the micro-batches.
     """
-    share = engine.devices.per_replica("train_batch_size", options.train_batch_size)
-    size = options.micro_batch_size or share
-    if share % size:
-        raise InputError(
-            f"`micro_batch_size`={size}: does not divide the {counted(share, 'example')} that "
-            f"`train_batch_size`={options.train_batch_size} gives each device"
-        )
+    for batch_size, _, parts, _ in options.stages:
+        name = "train_batch_size" if parts == 1 else "batch_size_warmup"
+        share = engine.devices.per_replica(name, batch_size)
+        size = options.micro_batch_size or share
+        # A share below the size for which there is memory is computed as a whole.
+        if share % size and (parts == 1 or share > size):
+            raise InputError(
+                f"`micro_batch_size`={size}: does not divide the {counted(share, 'example')} that "
+                f"`{name}`={batch_size} gives each device"
+            )
     return share // size
 
 

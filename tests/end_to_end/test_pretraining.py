@@ -312,28 +312,46 @@ def test_rows_are_evaluated_as_their_examples(project, pretrained, tmp_path):
         call(*both, f"--input_file={tmp_path}/train.tfrecord,{project.eval}")
 
 
+# Stages that leave something of a batch; runs stop at a border, after the next step, and later.
+GROWING, STOPS = ("--batch_size_warmup=2:5,4:8", "--micro_batch_size=2"), (5, 6, 9)
+
+
 @pytest.mark.parametrize(
-    ("engine", "masking"),
-    [("tensorflow", "dynamic"), *slow(("jax", "dynamic"), ("tensorflow", "static"))],
+    ("engine", "masking", "growing", "stops"),
+    [
+        ("tensorflow", "dynamic", (), (6,)),
+        *slow(("jax", "dynamic", (), (6,)), ("tensorflow", "static", (), (6,))),
+        *slow(*((engine, "dynamic", GROWING, STOPS) for engine in ("tensorflow", "jax"))),
+    ],
 )
-def test_a_run_on_rows_resumes_with_the_same_bits(project, environment, tmp_path, engine, masking):
+def test_a_run_on_rows_resumes_with_the_same_bits(
+    project, environment, tmp_path, engine, masking, growing, stops
+):
     files = make_rows(project, tmp_path, masking)
 
     def train(name: str, steps: int) -> pathlib.Path:
-        words = project.pretrain_words(tmp_path / name, "--do_train", *files, *ROW_FLAGS)
+        words = project.pretrain_words(tmp_path / name, "--do_train", *files, *ROW_FLAGS, *growing)
         flags = f"--num_train_steps={steps}", "--schedule=wsd", "--peak_tflops=1"
         printed_by(engine, environment, *words, *flags)
         return tmp_path / name
 
-    whole, parts = train("whole", 12), train("parts", 6)
-    train("parts", 12)
+    whole, parts = train("whole", 12), tmp_path / "parts"
+    for steps in (*stops, 12):
+        train("parts", steps)
     expected, found = variables(whole), variables(parts)
     assert expected.keys() == found.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
     lines = (whole / "metrics.jsonl").read_text().splitlines()
     manifest = json.loads((tmp_path / "train.manifest.json").read_text())
-    row, first = json.loads(lines[-1]), json.loads(lines[0])
+    rows = [json.loads(line) for line in lines]
+    row, first = rows[-1], rows[0]
+    if growing:
+        steps, seconds = (
+            np.diff([0, *(each[name] for each in rows)]) for name in ("step", "seconds")
+        )
+        sizes = [each["rows_per_second"] for each in rows] * seconds / steps
+        np.testing.assert_allclose(sizes, [2, 2, 4, 4, 8, 8], rtol=0.1)
     share = manifest["examples"] / manifest["rows"], LENGTH * (1 - manifest["padding_share"])
     for name, of_row in zip(("examples", "real_tokens"), share, strict=True):
         assert row[f"{name}_per_second"] == pytest.approx(row["rows_per_second"] * of_row, rel=1e-6)

@@ -45,17 +45,19 @@ def index(tmp_path_factory):
 @pytest.mark.integration
 # Windows of some batches, of one, and of several epochs; batches that span epochs, and an odd one.
 @pytest.mark.parametrize(
-    ("batch_size", "shuffle_buffer_size", "form"),
+    ("batch_size", "shuffle_buffer_size", "form", "parts"),
     [
-        (20, 7, AS_WRITTEN),
-        (20, 7, MASKED_HERE),
-        *slow((8, 60, AS_WRITTEN), (60, 10000, MASKED_HERE)),
+        (20, 7, AS_WRITTEN, 1),
+        (40, 7, MASKED_HERE, 5),
+        *slow((20, 7, MASKED_HERE, 1), (8, 60, AS_WRITTEN, 1), (60, 10000, MASKED_HERE, 1)),
     ],
 )
-def test_training_batches_are_those_of_tensorflow(index, batch_size, shuffle_buffer_size, form):
-    count = 2 * EXAMPLES // batch_size + 4
+def test_training_batches_are_those_of_tensorflow(
+    index, batch_size, shuffle_buffer_size, form, parts
+):
+    count = 2 * EXAMPLES * parts // batch_size + 4
     features, masks = form
-    stream = RecordStream(index, features, batch_size, 3, masks, shuffle_buffer_size)
+    stream = RecordStream(index, features, batch_size, 3, masks, shuffle_buffer_size, parts)
     for (shard, replicas), first in [(PIPELINES[0], 0), *((each, count - 3) for each in PIPELINES)]:
         assert_tensorflow_has(stream, shard, replicas, first, count)
 

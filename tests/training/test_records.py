@@ -2,16 +2,22 @@
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import struct
+import types
 
 import pytest
 
 from albert_tf.engines.base import create_engine
+from albert_tf.engines.steps import StepOptions
 from albert_tf.errors import InputError
 from albert_tf.input import record_index
-from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes
+from albert_tf.input.features import pretraining_features
+from albert_tf.input.record_batches import RecordStream
+from albert_tf.input.record_index import RecordIndex, find_indexes, masked_crc, write_indexes
 from albert_tf.training import pretraining
+from albert_tf.training.loop import in_stage
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.records import CHECKED_FILE, Records, check_vocabularies
 from tests.support.pretraining import options_of
@@ -94,6 +100,53 @@ def test_files_of_the_same_names_are_compared(options, tmp_path, change):
             options = dataclasses.replace(options, input_file=(str(path),))
     assert (seen[0] == seen[1]) == (change in ("folder", "nothing"))
     assert (identities[0] == identities[1]) == (change in ("manifest", "folder", "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("warmup", "steps", "left_out"),
+    [("2:5,10:8", 15, 20), ("2:10,4:15", 23, 0), ("5:1,10:2", 10, 25)],
+)
+def test_stages_read_no_record_twice_and_skip_the_rest_of_a_batch(options, warmup, steps, left_out):
+    sizes = {"train_batch_size": 20, "batch_size_warmup": tuple(warmup.split(","))}
+    options = dataclasses.replace(options, num_train_steps=steps, **sizes)
+    index = RecordIndex.create(options.input_file)
+    features = pretraining_features(LENGTH, PREDICTIONS)
+    stream = RecordStream(index, features, 20, 3, shuffle_buffer_size=30)
+    engine = types.SimpleNamespace(
+        iterate=lambda stream, first: map(stream.batches().__getitem__, itertools.count(first))
+    )
+    training_step = dataclasses.make_dataclass("Step", ["options"])(StepOptions())
+    read = []
+    for step in range(steps):
+        stage = options.stage(step)
+        _, batches = in_stage(engine, training_step, stream, stage, step)
+        examples = next(batches)["input_ids"]
+        assert len(examples) == stage.batch_size
+        read += [each.tobytes() for each in examples]
+    assert len(set(read)) == len(read) == RECORDS - left_out
+
+
+FORM = "must be SIZE:STEP, such as 256:10000"
+GROW = "sizes and steps must grow, and sizes be divisors of `train_batch_size`=32 below it"
+
+
+@pytest.mark.parametrize(
+    ("warmup", "message"),
+    [
+        *((warmup, FORM) for warmup in ("4", "4:.1", "0:1", "4:1:2")),
+        *((warmup, GROW) for warmup in ("12:9", "32:9", "64:9", "8:9,4:12", "4:9,8:9")),
+        ("4:41,8:50", "begins at step 41, after `num_train_steps`=40"),
+        ("4:40,8:50", None),
+    ],
+)
+def test_sizes_of_batches(options, warmup, message):
+    sizes = {"train_batch_size": 32, "batch_size_warmup": tuple(warmup.split(","))}
+    options = dataclasses.replace(options, num_train_steps=40, **sizes)
+    if message is None:
+        return options.check()
+    with pytest.raises(InputError) as error:
+        options.check()
+    assert str(error.value) == f"`batch_size_warmup`={sizes['batch_size_warmup'][-1]}: {message}"
 
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]

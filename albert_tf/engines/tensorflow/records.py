@@ -30,14 +30,24 @@ def record_batches(stream: RecordStream, shard: Shard, first_step: int = 0) -> t
         Dictionaries of `[rows, ...]` tensors, int32 or float32; if the stream ends, with
         `is_real_example` `[rows]`, which is 0 for what pads the last batch.
     """
-    parse = _parser(stream)
+    parse, parts = _parser(stream), stream.parts
     if stream.is_endless:
-        records = shuffled_records(stream, shard, first_step)
+        records = shuffled_records(stream, shard, first_step // parts)
+        if parts > 1:
+
+            def divide(*values):
+                return tuple(tf.transpose(tf.reshape(each, [-1, parts])) for each in values)
+
+            records = _without_end(records.map(divide).unbatch().skip(first_step % parts))
         return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
     rows = shard.rows(stream.batch_size)
     records = records_in_order(stream, shard)
     examples = records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return examples.map(lambda batch: _padded(batch, rows.stop - rows.start)).prefetch(4)
+
+
+def _without_end(batches: tf.data.Dataset) -> tf.data.Dataset:
+    return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
 
 def _padded(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
@@ -173,7 +183,7 @@ def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) ->
     epochs = tf.data.Dataset.counter(first // examples)
     records = epochs.flat_map(read_epoch).prefetch(1)
     records = records.rebatch(rows.stop - rows.start, drop_remainder=True)
-    return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    return _without_end(records)
 
 
 @tf.autograph.experimental.do_not_convert
