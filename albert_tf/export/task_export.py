@@ -152,7 +152,8 @@ def task_settings(kind: TaskKind, options: ExportOptions, source: Preset) -> Any
     changes = {name: getattr(options, name, None) for name in names}
     if kind.problem_types:
         changes["kind"] = source.target(kind)
-    settings = read_settings(settings_class, options.init_checkpoint, kind.settings_file, changes)
+    path, part = options.init_checkpoint, settings_class.part
+    settings = read_settings(settings_class, path, kind.settings_file, changes)
     longest = source.config.max_position_embeddings
     length = settings.max_seq_length
     if length is None:
@@ -162,6 +163,12 @@ def task_settings(kind: TaskKind, options: ExportOptions, source: Preset) -> Any
             f"`max_seq_length`={length}: must be at most {longest}, the model's "
             "max_position_embeddings"
         )
+    excess = settings.min_length - length
+    if part and excess > 0 and changes[part] is None:
+        recorded = read_settings(settings_class, path, kind.settings_file, {})
+        if recorded.max_seq_length is None:  # nor is the part, whose default has to fit
+            fitting = max(getattr(settings, part) - excess, 1)
+            settings = dataclasses.replace(settings, **{part: fitting})
     if length < settings.min_length:
         raise InputError(f"`max_seq_length`={length}: must be at least {settings.min_length}")
     return dataclasses.replace(settings, max_seq_length=length)

@@ -19,7 +19,7 @@ from scipy.special import softmax
 
 from albert_tf.checkpoints import FOLDERS
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, file_identity
+from albert_tf.files import exists, file_identity, is_folder
 from albert_tf.finetuning.context import RunContext
 from albert_tf.finetuning.finetuning_options import TaughtOptions
 from albert_tf.finetuning.single_run import outputs_of
@@ -59,8 +59,9 @@ class Teacher:
         self._labels = list(context.task.taught_labels())
         examples = json.dumps(self._train.examples).encode()
         # They change when the model in a folder is trained again.
-        weights = [f"{options.teacher}/{name}" for name in _WEIGHTS]
-        identities = [file_identity(path) for path in weights if exists(path)]
+        name = str(options.teacher)
+        weights = [name, f"{name}.index", *(f"{name}/{each}" for each in _WEIGHTS)]
+        identities = [file_identity(p) for p in weights if exists(p) and not is_folder(p)]
         settings = {PREDICTIONS: options.teacher, "labels": self._labels, "weights": identities}
         self._kept = (options.output_dir, [examples], settings)
         path = cached_file(*self._kept, name=PREDICTIONS)

@@ -19,10 +19,12 @@ class TaskSettings:
 
     Attributes:
         default_length: `max_seq_length` if it is neither given nor recorded.
+        part: attribute whose default is lowered to what fits into a shorter `max_seq_length`.
         max_seq_length: maximum length of a sequence in tokens; None if unknown.
     """
 
     default_length: ClassVar[int] = 512
+    part: ClassVar[str] = ""
 
     max_seq_length: int | None = None
 

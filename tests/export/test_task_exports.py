@@ -15,6 +15,7 @@ from albert_tf.export import standalone
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.graph_packing import HUB_NAMES
+from albert_tf.export.task_export import task_settings
 from albert_tf.finetuning.trained_settings import read_settings
 from albert_tf.interop.loading import open_preset
 from albert_tf.task_kinds import kind_of, task_kinds
@@ -186,6 +187,19 @@ def test_what_training_notes_is_what_exports_read(tmp_path):
         ClassificationSettings, str(tmp_path), "target.json", {"max_seq_length": 9, "kind": None}
     )
     assert changed == dataclasses.replace(expected, max_seq_length=9)
+
+
+@pytest.mark.parametrize(
+    ("head", "part", "fitting"), [("choice", "max_qa_length", 37), ("span", "max_query_length", 36)]
+)
+def test_a_default_length_of_a_part_fits_into_the_model(tmp_path, head, part, fitting):
+    kind, options = kind_of(head), options_of(tmp_path, tmp_path / "export")
+    source = types.SimpleNamespace(config=types.SimpleNamespace(max_position_embeddings=40))
+    assert getattr(task_settings(kind, options, source), part) == fitting
+    (tmp_path / kind.settings_file).write_text('{"max_seq_length": 40}')
+    for asked in (options, dataclasses.replace(options, max_seq_length=40, **{part: 38})):
+        with pytest.raises(InputError, match="must be at least"):
+            task_settings(kind, asked, source)
 
 
 @pytest.mark.parametrize("kind", [kind.load("export").settings_class for kind in task_kinds()])

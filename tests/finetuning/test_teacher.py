@@ -114,9 +114,13 @@ def test_probabilities_are_those_of_the_student_s_labels_and_are_kept(
     monkeypatch.setattr(TextClassifier, "from_preset", lambda name: FakeModel())
     repaired = Teacher(taught, context_of(task)).teach().sets[0]
     np.testing.assert_array_equal(np.concatenate(repaired.taught), np.concatenate(train.taught))
-    (tmp_path / "checkpoint").touch()
-    Teacher(taught, context_of(task)).teach()
-    assert len([*tmp_path.glob("out/teacher-*.npz")]) == 2
+    for number, written in enumerate(("checkpoint", "model.ckpt-5.index"), start=1):
+        path = str(tmp_path / written).removesuffix("/checkpoint").removesuffix(".index")
+        options = dataclasses.replace(taught, teacher=path)
+        Teacher(options, context_of(task)).teach()
+        (tmp_path / written).touch()
+        Teacher(options, context_of(task)).teach()
+        assert len([*tmp_path.glob("out/teacher-*.npz")]) == 2 * number
 
 
 def test_a_teacher_of_other_labels_or_another_task_is_named(tmp_path, taught, monkeypatch):

@@ -33,6 +33,8 @@ class MultipleChoiceSettings(TaskSettings):
             truncated at the beginning.
     """
 
+    part: ClassVar[str] = "max_qa_length"
+
     task_name: Literal["race", "c3", "json"] = "json"
     max_qa_length: Positive = 128
 

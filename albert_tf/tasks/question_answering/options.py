@@ -53,6 +53,7 @@ class QuestionAnsweringSettings(TaskSettings):
     """
 
     default_length: ClassVar[int] = 384
+    part: ClassVar[str] = "max_query_length"
 
     version_2_with_negative: bool = False
     max_query_length: Positive = 64

@@ -205,7 +205,7 @@ def tagged_text(location: str, number: int, row: TaggedRow, options: ReadOptions
         raise InputError(f"{location}: must have 'tokens' or 'text'")
     spans = row.entities if row.entities is not None else row.spans
     if spans is None and isinstance(row.label, dict):
-        spans = _cluener_spans(location, row.text, row.label)
+        spans = _cluener_spans(location, row.label)
     if spans is None and options.labeled:
         raise InputError(
             f"{location}: lacks 'entities' (or 'spans'), a list of {{start, end, label}}"
@@ -245,7 +245,7 @@ def entity_of(location: str, text: str, span: Span) -> Entity:
     return Entity(span.label, start, start + len(covered), covered)
 
 
-def _cluener_spans(location: str, text: str, label: dict[str, Any]) -> list[Span]:
+def _cluener_spans(location: str, label: dict[str, Any]) -> list[Span]:
     """Return spans of CLUENER, type -> text -> positions, whose ends are the last characters."""
     by_type = files.converted(
         label, f"{location}: label", dict[str, dict[str, list[tuple[int, int]]]]
