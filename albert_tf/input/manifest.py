@@ -280,16 +280,19 @@ def packed_rows(manifests: Mapping[str, dict[str, Any]], records: Sequence[str])
             "of one kind"
         )
     total = max(sum(map(number_of_records, packed.values())), 1)
-    tokens = sum(
-        number_of_records(m) * m["settings"]["max_seq_length"] * (1 - m.get("padding_share", 0.0))
-        for m in packed.values()
-    )
+    tokens = sum(map(number_of_tokens, packed.values()))
     return Rows(sum(m.get("examples", 0) for m in packed.values()) / total, tokens / total)
 
 
 def number_of_records(manifest: Mapping[str, Any]) -> int:
     """Return the number of rows, or of examples, in the files of a manifest."""
     return manifest.get("rows") or manifest.get("examples", 0)
+
+
+def number_of_tokens(manifest: Mapping[str, Any]) -> float:
+    """Return the number of tokens in the files of a manifest, without padding."""
+    positions = number_of_records(manifest) * manifest["settings"]["max_seq_length"]
+    return positions * (1 - manifest.get("padding_share", 0.0))
 
 
 def vocabularies(manifests: Mapping[str, dict[str, Any]]) -> dict[str, str]:

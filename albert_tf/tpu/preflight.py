@@ -10,6 +10,7 @@ import dataclasses
 import importlib.util
 import json
 import logging
+import math
 import os
 import shutil
 import subprocess
@@ -25,7 +26,14 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote, to_json
 from albert_tf.hardware import GENERATIONS, GIB, Slice, known_slices, parse_slice, tpu_precision
-from albert_tf.input.manifest import find_manifests, number_of_records, record_files
+from albert_tf.input.features import most_examples
+from albert_tf.input.manifest import (
+    check_manifests,
+    find_manifests,
+    number_of_records,
+    number_of_tokens,
+    record_files,
+)
 from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.terminal import ProgressLine, duration
@@ -117,29 +125,48 @@ def _slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: in
     return f"{start}  {micro:11}  {_times(step_time(found, where), steps)}"
 
 
-def _manifests(options: PreflightOptions) -> list[dict[str, Any]]:
-    """Return the manifests of the files to train on; none if they are not on this machine."""
+def _manifests(options: PreflightOptions) -> dict[str, dict[str, Any]]:
+    """Return the manifests of the files to train on, by path, of those on this machine."""
     local = [pattern for pattern in options.input_file if not is_remote(pattern)]
     with contextlib.suppress(InputError):
-        return list(find_manifests(record_files(local, "input_file")).values())
-    return []
+        return find_manifests(record_files(local, "input_file"))
+    return {}
 
 
-def _has_rows(manifests: list[dict[str, Any]]) -> bool:
-    return any(manifest["settings"].get("pack_rows") for manifest in manifests)
+def _has_rows(manifests: dict[str, dict[str, Any]]) -> bool:
+    return any(manifest["settings"].get("pack_rows") for manifest in manifests.values())
 
 
-def _epoch(options: PreflightOptions, fastest: StepTime) -> list[str]:
-    """Return how long an epoch takes, if the files to train on are known."""
-    manifests = _manifests(options)
-    records = counted(count := sum(map(number_of_records, manifests)), "example")
-    if not count:
-        return []
-    if _has_rows(manifests):
-        records = f"{counted(count, 'row')} ({sum(m['examples'] for m in manifests):,} examples)"
-    steps = count / options.train_batch_size
-    low, high = (duration(steps * seconds) for seconds in fastest.likely)
-    return [f"an epoch of {records}: {steps:,.1f} steps, {low} to {high}"]
+def _epoch(options: PreflightOptions, fastest: StepTime) -> Iterator[str]:
+    """Yield how long an epoch takes, and one of rows, if the files to train on are known."""
+
+    def times(records: int) -> str:
+        steps = records / options.train_batch_size
+        low, high = (duration(steps * seconds) for seconds in fastest.likely)
+        return f"{steps:,.1f} steps, {low} to {high}"
+
+    by_path, length = _manifests(options), options.max_seq_length
+    manifests = by_path.values()
+    if not (count := sum(map(number_of_records, manifests))):
+        return
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    try:
+        check_manifests(by_path, length, options.max_predictions_per_seq, config.vocab_size)
+    except InputError as error:
+        yield f"note: {error}"
+    examples = counted(sum(each.get("examples", 0) for each in manifests), "example")
+    if _has_rows(by_path):
+        yield f"an epoch of {counted(count, 'row')} ({examples}): {times(count)}"
+        return
+    yield f"an epoch of {examples}: {times(count)}"
+    tokens = sum(map(number_of_tokens, manifests))
+    rows = math.ceil(max(tokens / length, count / most_examples(length)))
+    if rows < count:
+        padding = 1 - tokens / (count * length)
+        yield (
+            f"{padding:.1%} of it is padding; with --pack_rows, at least {counted(rows, 'row')}: "
+            f"{times(rows)}"
+        )
 
 
 def _conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:

@@ -17,7 +17,7 @@ class PreflightOptions(PretrainingOptions):
     input_file: tuple[str, ...] = option(
         (),
         "TFRecord files to train on. If they are on this machine, their manifests tell whether "
-        "they have rows (--pack_rows), and how long an epoch is.",
+        "they have rows (--pack_rows), how long an epoch is, and how long it would be with rows.",
         group="Data",
         common=True,
     )

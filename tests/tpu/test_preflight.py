@@ -198,6 +198,17 @@ def test_report_of_one_slice(options, made_up, tmp_path, capsys):
             "51.30-120.77 731.4 30%"
         )
         assert " ".join(rows[2 * number + 1]) == f"128 {remat} 13.80 of 7.48 no"
+    # Without rows, and with other predictions.
+    settings = {"max_seq_length": 4 * LENGTH, "max_predictions_per_seq": 5}
+    counts = {"settings": settings, "examples": 40_960, "padding_share": 0.4}
+    (tmp_path / "a.manifest.json").write_text(json.dumps(manifest | counts))
+    preflight.preflight(dataclasses.replace(asked, input_file=files, max_seq_length=4 * LENGTH))
+    out = capsys.readouterr().out
+    assert "note: `max_predictions_per_seq`=4: the examples were created with 5 (" in out
+    assert (
+        "an epoch of 40,960 examples: 10.0 steps, 5:55 to 13:55\n"
+        "40.0% of it is padding; with --pack_rows, at least 24,576 rows: 6.0 steps, 3:33 to 8:21\n"
+    ) in out
 
 
 def test_report_of_another_engine_and_generation(options, made_up, capsys):
