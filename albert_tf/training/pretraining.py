@@ -96,7 +96,7 @@ def pretrain_checked(given: PretrainingOptions) -> None:
             _warn(options, engine, train_records)
             vocabulary = train_records.vocabulary_files() if engine.workers.is_chief else {}
             files = {
-                DATA_FILE: _to_json(train_records.manifests_by_name),
+                DATA_FILE: _to_json(train_records.data_so_far(options.output_dir)),
                 ORDER_FILE: _to_json(train_records.order(options)),
                 **checked_file(train_records, eval_records),
                 **vocabulary,

@@ -91,10 +91,11 @@ def _model(options: PretrainingOptions, model: keras.Model) -> str:
 
 def _corpora(adjacent: AdjacentFiles) -> str:
     """Return " on DATA", the names of the training corpora, if they are recorded."""
-    names: list[str] = []
+    found: list[str] = []
     for manifest in adjacent.data.values():
         texts = manifest.get("corpora") or manifest["settings"].get("input_file") or ()
-        names += map(os.path.basename, texts)
+        found += map(os.path.basename, texts)
+    names = list(dict.fromkeys(found))
     more = f" and {len(names) - 2} more" if len(names) > 2 else ""
     return f" on {', '.join(names[:2])}{more}" if names else ""
 

@@ -33,6 +33,7 @@ from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data, find_adjacent_files
+from albert_tf.training.folder import is_trained
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraining_task
 
@@ -114,10 +115,16 @@ class Records(NamedTuple):
         index = RecordIndex.create(files, indexes)
         return cls(index, features, masks, task, manifests, checked, rows)
 
-    @property
-    def manifests_by_name(self) -> dict[str, Any]:
-        """The manifests without their folders."""
-        return {os.path.basename(path): manifest for path, manifest in self.manifests.items()}
+    def data_so_far(self, folder: str) -> dict[str, Any]:
+        """Return the manifests by name, then others that the model in a folder was trained on."""
+        data = {os.path.basename(path): manifest for path, manifest in self.manifests.items()}
+        before = find_adjacent_files(folder).data if is_trained(folder) else {}
+        for name, manifest in before.items():
+            if manifest not in data.values():
+                while name in data:
+                    name = f"earlier {name}"
+                data[name] = manifest
+        return data
 
     def training_stream(self, options: PretrainingOptions) -> RecordStream:
         """Return endless shuffled batches."""

@@ -165,6 +165,16 @@ def records(**manifests: dict) -> Records:
     return Records(None, {}, None, None, manifests)
 
 
+def test_what_a_folder_was_trained_on_before_is_kept(tmp_path):
+    for examples in (1, 2, 2, 3):
+        trained_on = records(x=manifest_of(TEXT) | {"examples": examples})
+        data = trained_on.data_so_far(str(tmp_path))
+        (tmp_path / "training_data.json").write_text(json.dumps(data))
+        (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"')
+    found = {name: manifest["examples"] for name, manifest in data.items()}
+    assert found == {"x": 3, "earlier x": 2, "earlier earlier x": 1}
+
+
 @pytest.mark.parametrize(
     ("model", "data", "fits"),
     [
