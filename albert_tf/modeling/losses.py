@@ -12,6 +12,7 @@ import math
 
 from keras import ops
 
+from albert_tf.errors import InputError
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
@@ -104,6 +105,8 @@ def _pair_weights(batch):
     """Return the weights of pairs: `[batch]`, or of rows `[batch, examples]`."""
     examples = example_weights(batch)
     weights = batch.get("next_sentence_weights")
+    if weights is None and "cls_positions" in batch:
+        raise InputError("`batch`: rows have next_sentence_weights, [batch, examples]; got none")
     return examples if weights is None else weights * examples[:, None]
 
 

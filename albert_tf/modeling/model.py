@@ -237,6 +237,12 @@ def _check_shapes(features: Mapping[str, Any], rank: int, longest: int) -> None:
                 f"`features`: {name} has shape {list(shapes[name])}, but must have that of "
                 f"input_ids, {list(expected)}"
             )
+    begins = shapes.get("cls_positions", (None, None))
+    if not _may_be_equal(begins, (expected[0], None)):
+        raise InputError(
+            f"`features`: cls_positions has shape {list(begins)}, but must be "
+            f"[{expected[0] or 'batch'}, examples]"
+        )
     if expected[-1] is not None and expected[-1] > longest:
         raise InputError(
             f"`features`: input_ids has shape {list(expected)}, but the model reads at most "
@@ -274,6 +280,16 @@ def _check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
                     f"`features`: {name} contains {value}, but must be in [0, {limit - 1}] "
                     f"({reason})"
                 )
+    numbers, begins = (_concrete(features.get(name)) for name in ROW_FEATURES)
+    if numbers is None or begins is None:
+        return
+    rows, found = np.nonzero((numbers > 0) & (np.diff(numbers, axis=1, prepend=0) != 0))
+    given = begins[rows, numbers[rows, found] - 1]
+    for wrong in np.flatnonzero(given != found)[:1]:
+        raise InputError(
+            f"`features`: cls_positions contains {given[wrong]}, but example "
+            f"{numbers[rows, found][wrong]} of a row begins at {found[wrong]}"
+        )
 
 
 def _concrete(value) -> np.ndarray | None:
