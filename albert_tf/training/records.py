@@ -93,7 +93,8 @@ class Records(NamedTuple):
             if rows:
                 if task.features is not pretraining_features:
                     raise InputError(
-                        f"`{argument}`: examples of {task.name} are read unpacked only"
+                        f"`{argument}`: has rows, but {task.name} reads only files made without "
+                        "--pack_rows"
                     )
                 features = row_features(length, None if masks else predictions)
             features = limited(features, config.vocab_size, config.type_vocab_size)
