@@ -13,7 +13,6 @@ from albert_tf.input.features import most_examples
 
 # The features of a row that have a value for each token of its examples.
 TOKEN_FEATURES = ("input_ids", "segment_ids", "token_boundary")
-_MASKS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
 
 class Places(NamedTuple):
@@ -102,7 +101,7 @@ def unpacked(rows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     order = np.argsort(example, kind="stable")
     row, column, example = row[order], column[order], example[order]
     at = example, np.arange(len(example)) - np.searchsorted(example, example)
-    for name in _MASKS:
+    for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
         values = np.zeros((len(places.row), rows[name].shape[1]), rows[name].dtype)
         values[at] = rows[name][row, column]
         examples[name] = values

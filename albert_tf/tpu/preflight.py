@@ -162,10 +162,9 @@ def _epoch(options: PreflightOptions, fastest: StepTime) -> Iterator[str]:
     tokens = sum(map(number_of_tokens, manifests))
     rows = math.ceil(max(tokens / length, count / most_examples(length)))
     if rows < count:
-        padding = 1 - tokens / (count * length)
         yield (
-            f"{padding:.1%} of it is padding; with --pack_rows, at least {counted(rows, 'row')}: "
-            f"{times(rows)}"
+            f"{1 - tokens / (count * length):.1%} of it is padding; with --pack_rows, at least "
+            f"{counted(rows, 'row')}: {times(rows)}"
         )
 
 
