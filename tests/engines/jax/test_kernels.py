@@ -94,8 +94,10 @@ def test_the_tpu_kernels_compute_plain_attention(padding, length, head_size, hea
         kept = kept_by_the_kernel(rate, length, heads=BATCH * heads)
     expected = output_and_gradients(lambda *each: plain(*each, kept), tensors, mask, upstream)
     ours = output_and_gradients(lambda *each: fused(*each, dropout), tensors, mask, upstream)
+    # Relative to the largest: gradients of a query that sees a single key are rounding alone.
+    atol = 2e-6 * max(np.abs(each).max() for each in expected)
     for one, other in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=5e-5)
+        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
 SEED = np.array([7, 2**32 - 5], np.uint32)
