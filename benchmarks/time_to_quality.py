@@ -175,10 +175,11 @@ def make_text(options: Options, folder: pathlib.Path) -> None:
             f"--input_file={options.books}/*.txt", f"--output_file={folder}/train.txt",
             f"--eval_output_file={folder}/eval.txt", "--eval_fraction=0.06",
         )  # fmt: skip
-    run(
-        "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt", "--vocab_size=8000",
-        f"--output_prefix={folder}/8k",
-    )  # fmt: skip
+    if not (folder / "8k.model").exists():
+        run(
+            "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt",
+            "--vocab_size=8000", f"--output_prefix={folder}/8k",
+        )  # fmt: skip
 
 
 class Race:

@@ -57,7 +57,7 @@ def run(options: PretrainingDataOptions) -> None:
 def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> None:
     lost = manifest["truncated_tokens"] / (manifest["tokens"] * options.dupe_factor)
     print(
-        f"lost: {lost:.1%} of the tokens, cut off to fit {options.max_seq_length} tokens; "
+        f"lost: {lost:.1%} of the tokens, cut off to fit {options.max_seq_length} tokens, and "
         f"{manifest['dropped_chunks']:,} single sentences without a pair"
     )
     if lost >= _NOTABLE_LOSS and options.packing == "original":

@@ -276,8 +276,8 @@ def packed_rows(manifests: Mapping[str, dict[str, Any]], records: Sequence[str])
     }
     if unpacked := [path for path in records if path not in named]:
         raise InputError(
-            f"{unpacked[0]}: made without --pack_rows, but {next(iter(packed))} with it; use files "
-            "of one kind"
+            f"{unpacked[0]}: has no manifest that says --pack_rows, but {next(iter(packed))} does; "
+            "use files of one kind, each with its manifest"
         )
     total = max(sum(map(number_of_records, packed.values())), 1)
     tokens = sum(map(number_of_tokens, packed.values()))
