@@ -92,12 +92,13 @@ class Job(NamedTuple):
 def jobs(project: Project, pretrained: pathlib.Path) -> list[Job]:
     text, model = project.folder / "train.txt", f"--spm_model_file={project.model}"
     train = (
+        *(f"--input_file={project.folder}/rows.tfrecord", "--batch_size_warmup=4:200"),
         *("--do_train", "--save_checkpoints_steps=3", "--eval_every_steps=60"),
         *("--best_checkpoint_metric=loss", "--keep_checkpoint_max=3"),
     )
     records = (
         *("-m", "data_prep.create_pretraining_data", f"--input_file={text}", model, *RECORD_FLAGS),
-        *("--dupe_factor=20", "--num_shards=4", "--num_processes=2"),
+        *("--dupe_factor=20", "--num_shards=4", "--num_processes=2", "--pack_rows"),
         f"--output_file={OUT}/train.tfrecord",
     )
     extract = (
@@ -129,6 +130,12 @@ def make_inputs(folder: pathlib.Path) -> Project:
     project = Project(folder)
     folder.mkdir()
     _make(project)
+    rows = (
+        *("-m", "data_prep.create_pretraining_data", f"--input_file={folder}/train.txt"),
+        *(f"--output_file={folder}/rows.tfrecord", f"--spm_model_file={project.model}"),
+        *("--pack_rows", "--masking=dynamic", *RECORD_FLAGS),
+    )
+    assert start(rows).wait() == 0
     text = (folder / "train.txt").read_text("utf-8")
     (folder / "long.txt").write_text(
         "\n\n".join(f"Part {number}.\n{text}" for number in range(60)), "utf-8"
@@ -137,8 +144,8 @@ def make_inputs(folder: pathlib.Path) -> Project:
     served = folder / "served"
     served.mkdir()
     for part in range(3):
-        rows = [{"text": each.replace("the", f"the {part}")} for each in text.split("\n\n")]
-        parquet.write_table(pyarrow.Table.from_pylist(rows * 20), served / f"{part}.parquet")
+        texts = [{"text": each.replace("the", f"the {part}")} for each in text.split("\n\n")]
+        parquet.write_table(pyarrow.Table.from_pylist(texts * 20), served / f"{part}.parquet")
     return project
 
 
