@@ -62,8 +62,13 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
     )
     if lost >= _NOTABLE_LOSS and options.packing == "original":
         print(
-            "--packing=fit or split, or a larger --max_seq_length, loses less; other copies of a "
-            "document (--dupe_factor) are cut elsewhere"
+            "--packing=fit, or a larger --max_seq_length, loses less; other copies of a document "
+            "(--dupe_factor) are cut elsewhere"
+        )
+    if options.packing == "split" and options.objective == "sop":
+        print(
+            "note: with --packing=split, segments that end within a sentence give their order "
+            "away; use it with --pair_objective=none or nsp"
         )
 
 
