@@ -142,8 +142,7 @@ def _epoch(options: PreflightOptions, fastest: StepTime) -> Iterator[str]:
 
     def times(records: int) -> str:
         steps = records / options.train_batch_size
-        low, high = (duration(steps * seconds) for seconds in fastest.likely)
-        return f"{steps:,.1f} steps, {low} to {high}"
+        return f"{steps:,.1f} steps, {' to '.join(duration(steps * s) for s in fastest.likely)}"
 
     by_path, length = _manifests(options), options.max_seq_length
     manifests = by_path.values()
@@ -162,10 +161,8 @@ def _epoch(options: PreflightOptions, fastest: StepTime) -> Iterator[str]:
     tokens = sum(map(number_of_tokens, manifests))
     rows = math.ceil(max(tokens / length, count / most_examples(length)))
     if rows < count:
-        yield (
-            f"{1 - tokens / (count * length):.1%} of it is padding; with --pack_rows, at least "
-            f"{counted(rows, 'row')}: {times(rows)}"
-        )
+        padding = f"{1 - tokens / (count * length):.1%} of it is padding"
+        yield f"{padding}; with --pack_rows, at least {counted(rows, 'row')}: {times(rows)}"
 
 
 def _conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
