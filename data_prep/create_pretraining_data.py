@@ -65,11 +65,6 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
             "--packing=fit, or a larger --max_seq_length, loses less; other copies of a document "
             "(--dupe_factor) are cut elsewhere"
         )
-    if options.packing == "split" and options.objective == "sop":
-        print(
-            "note: with --packing=split, segments that end within a sentence give their order "
-            "away; use it with --pair_objective=none or nsp"
-        )
 
 
 def _print_unknown(manifest: dict[str, Any]) -> None:

@@ -294,6 +294,7 @@ def pairing_of(options: PretrainingDataOptions) -> Pairing:
         options.short_seq_prob,
         options.one_segment_chunks,
         options.packing,
+        options.pack_rows,
     )
 
 

@@ -94,10 +94,9 @@ class PretrainingDataOptions(WithPaths):
     packing: str = option(
         "original",
         "original: collect sentences until the length is reached, then cut tokens off the longer "
-        "segment; fit: stop before a sentence that does not fit, which starts the next example; "
-        "split: divide this sentence before a word, and its rest starts the next example, which "
-        "gives the order of segments away.",
-        choices=("original", "fit", "split"),
+        "segment; fit: stop before a sentence that does not fit, which starts the next example, "
+        "and with --pack_rows where examples together fill rows.",
+        choices=("original", "fit"),
     )
     pack_rows: bool = option(
         False,

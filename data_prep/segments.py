@@ -50,9 +50,10 @@ class Pairing(NamedTuple):
         short_seq_prob: fraction of documents cut to a random shorter length, which reduces the
             mismatch with fine-tuning on short texts.
         one_segment_chunks: "split" or "drop" chunks of a single sentence.
-        packing: "original"; "fit" to end a chunk before a sentence that would exceed
-            `max_num_tokens`, if it has two sentences already; or "split" to end it inside this
-            sentence, before a word.
+        packing: "original"; or "fit" to end a chunk before a sentence that would exceed
+            `max_num_tokens`.
+        rows: whether examples will share rows (`data_prep.row_plan`). Chunks of "fit" then have
+            lengths that together fill rows.
     """
 
     max_seq_length: int
@@ -60,6 +61,7 @@ class Pairing(NamedTuple):
     short_seq_prob: float = 0.1
     one_segment_chunks: str = "split"
     packing: str = "original"
+    rows: bool = False
 
     @property
     def max_num_tokens(self) -> int:
@@ -114,12 +116,13 @@ def make_pairs(
         word_starts: bool `[vocab_size]`, whether a piece starts a word; a single sentence is split
             before such a piece.
         pairing: how to cut.
-        seeds: uint64 `[documents]`; the pairs of a document depend on its own seed only.
+        seeds: uint64 `[documents]`; what is random about the pairs of a document depends on its own
+            seed only. The lengths of chunks that fill rows depend on the documents before it.
     """
+    fit = pairing.packing == "fit"
     # Every chunk ends at the end of a sentence, or has more than half of the tokens.
     max_pairs = len(documents.sentence_offsets) - 1
-    if pairing.packing == "split":
-        max_pairs += len(documents.ids) // (pairing.max_num_tokens // 2 + 1)
+    max_pairs += fit * len(documents.ids) // (pairing.max_num_tokens // 2 + 1)
     spans = np.empty((max_pairs, 4), np.int64)
     labels = np.empty(max_pairs, np.bool_)
     document_of: np.ndarray = np.empty(max_pairs, np.int64)
@@ -133,8 +136,8 @@ def make_pairs(
         PAIR_OBJECTIVES[pairing.objective].part is not None,
         pairing.objective == "sop",
         pairing.one_segment_chunks == "split",
-        pairing.packing == "fit",
-        pairing.packing == "split",
+        fit,
+        fit and pairing.rows,
         seeds,
         spans,
         labels,
@@ -220,46 +223,58 @@ def assemble(
 @compiled
 def _cut_documents(
     ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
-    has_pairs, swaps, split_one_segment, fit, split, seeds, spans, labels, document_of,
+    has_pairs, swaps, split_one_segment, fit, rows, seeds, spans, labels, document_of,
 ):  # fmt: skip
     count = truncated = dropped = 0
     state = np.empty(1, np.uint64)
+    fewest = 2 if has_pairs else 1  # sentences of a chunk
+    rooms = np.zeros(max_num_tokens + 1, np.int64)
     for document in range(len(document_offsets) - 1):
         state[0] = seeds[document]
         target = max_num_tokens
         if random_unit(state) < short_seq_prob:
             target = 2 + random_below(state, max_num_tokens - 1)
-        last_sentence = document_offsets[document + 1] - 1
-        first = document_offsets[document]  # first sentence of the chunk
+        first, stop = document_offsets[document], document_offsets[document + 1]
         start = sentence_offsets[first]
-        sentence = first - 1
-        while sentence < last_sentence:
-            sentence += 1
-            begin, end = start, sentence_offsets[sentence + 1]
-            if sentence < last_sentence and end - begin < target:
-                next_end = sentence_offsets[sentence + 2]
-                if not fit or sentence == first or next_end - begin <= max_num_tokens:
-                    continue
-            last = sentence  # of the chunk
-            if split and end - begin > max_num_tokens:
+        while first < stop:
+            # A chunk is the sentences from `first` up to `last`, which is not one of them.
+            chunk = begin = start
+            last = first + 1
+            while last < stop:
+                enough = sentence_offsets[last] - begin >= target
+                if fit:
+                    enough = enough and last >= first + fewest
+                    # What is left of a divided sentence is a chunk of its own.
+                    divided = begin > sentence_offsets[first]
+                    if divided or sentence_offsets[last + 1] - begin > max_num_tokens:
+                        break
+                if enough:
+                    break
+                last += 1
+            if rows and last >= first + fewest:
+                ends = sentence_offsets[first + fewest : last + 1] - begin
+                last += 1 - len(ends) + _choose_end(ends, last == stop, max_num_tokens, rooms)
+            end = sentence_offsets[last]
+            if fit and end - begin > max_num_tokens:
                 end = _last_word(ids, begin, max_num_tokens, word_starts)
-                while sentence_offsets[last] >= end:
-                    last -= 1
+            start = end
             if not has_pairs:
                 middle = end
-            elif last > first:
-                middle = sentence_offsets[first + 1 + random_below(state, last - first)]
+            elif last > first + 1:
+                middle = sentence_offsets[first + 1 + random_below(state, last - first - 1)]
             elif split_one_segment:
+                if fit and swaps:
+                    # They would tell the order of the segments.
+                    begin, end = _without_outer_words(ids, begin, end, word_starts)
                 middle = _split_inside(ids, begin, end, word_starts, state)
             else:
                 middle = end
-            start = end
-            first = last if sentence_offsets[last + 1] > end else last + 1
-            sentence = first - 1
+            first = last if start == sentence_offsets[last] else first
             # An empty segment: nothing to split, or a sentence without tokens.
             if begin == end or (has_pairs and middle in (begin, end)):
-                dropped += end > begin
+                dropped += start > chunk
                 continue
+            truncated += begin - chunk + start - end
             pair = (begin, middle, middle, end)
             label = has_pairs and random_unit(state) < 0.5
             if label and swaps:
@@ -271,6 +286,41 @@ def _cut_documents(
             truncated += cut
             count += 1
     return count, truncated, dropped
+
+
+@compiled
+def _choose_end(ends, whole, max_num_tokens, rooms):
+    """Return which of the possible lengths of a chunk, in ascending order, fills rows best.
+
+    It nearly fills a row by itself, or what is left of an earlier one; otherwise it is the longest
+    one that leaves room for another chunk. `rooms[n]` counts the rows with room for n tokens.
+    """
+    longest = len(ends) - 1
+    tolerance = max_num_tokens // 48
+    if max_num_tokens - ends[longest] <= tolerance:
+        return longest
+    for chosen in range(longest, -1, -1):
+        for room in range(ends[chosen], min(ends[chosen] + tolerance, max_num_tokens) + 1):
+            if rooms[room]:
+                rooms[room] -= 1
+                return chosen
+    chosen = longest
+    # [CLS] and two [SEP] of the other chunk take room, too.
+    while chosen and not whole and max_num_tokens - 3 - ends[chosen] < max_num_tokens // 8:
+        chosen -= 1
+    rooms[max(0, max_num_tokens - 3 - ends[chosen])] += 1
+    return chosen
+
+
+@compiled
+def _without_outer_words(ids, begin, end, word_starts):
+    """Return where the second word begins, and the last one."""
+    begin, end = begin + 1, end - 1
+    while begin < end and not word_starts[ids[begin]]:
+        begin += 1
+    while begin < end and not word_starts[ids[end]]:
+        end -= 1
+    return begin, max(begin, end)
 
 
 @compiled

@@ -100,7 +100,7 @@ def test_the_manifest_counts_unknown_tokens(options, corpus, tmp_path, tokenizer
     assert manifest["unknown_character_share"] == pytest.approx(lost / len("".join(lines)))
 
 
-@pytest.mark.parametrize("flags", [{}, {"pack_rows": True, "packing": "split"}])
+@pytest.mark.parametrize("flags", [{}, {"packing": "fit"}, {"pack_rows": True}])
 def test_the_same_seed_gives_the_same_bytes(options, request, monkeypatch, flags):
     options = dataclasses.replace(options, **flags)
     file = pathlib.Path(options.output_file[0])
@@ -118,12 +118,12 @@ def test_the_same_seed_gives_the_same_bytes(options, request, monkeypatch, flags
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("pack_rows", [False, True])
-def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch, pack_rows):
-    options = dataclasses.replace(options, pack_rows=pack_rows)
+@pytest.mark.parametrize("flags", [{}, {"pack_rows": True, "packing": "fit"}])
+def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch, flags):
+    options = dataclasses.replace(options, **flags)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     found = []
-    for processes in (1, 2, 3) if pack_rows else (1, 3):
+    for processes in (1, 2, 3) if flags else (1, 3):
         create(dataclasses.replace(options, num_processes=processes, num_shards=3))
         found.append(contents(tmp_path / "out"))
         shutil.rmtree(tmp_path / "out")

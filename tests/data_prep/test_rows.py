@@ -85,9 +85,9 @@ def as_multiset(examples) -> Counter:
     "flags",
     [
         {},
-        {"do_permutation": True, "max_predictions_per_seq": 20, "packing": "split"},
+        {"do_permutation": True, "max_predictions_per_seq": 20},
         {"pair_objective": "nsp"},
-        {"pair_objective": "none", "packing": "fit"},
+        {"pair_objective": "none"},
         {"masking": "dynamic"},
     ],
     ids=lambda flags: "-".join(map(str, flags.values())),
@@ -160,9 +160,3 @@ def test_rows_of_other_features_are_reported(options, tmp_path):
     with open(path, "wb") as file:
         write_records(file, examples)
     assert find_features([path]) == pretraining_features(64, 10)
-
-
-@pytest.mark.parametrize("change", [{}, {"pair_objective": "none"}, {"packing": "fit"}])
-def test_a_packing_that_gives_the_order_away_says_so(options, capsys, change):
-    run(dataclasses.replace(options, num_processes=1, **{"packing": "split", **change}))
-    assert ("give their order away" in capsys.readouterr().out) == (not change)

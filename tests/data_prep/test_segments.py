@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.input.features import pretraining_features
+from albert_tf.input.features import most_examples, pretraining_features
 from albert_tf.input.masking import derive_seeds
 from albert_tf.tokenizers import Tokenizer
+from data_prep.row_plan import plan_rows
 from data_prep.segments import (
     Pairing,
     Pairs,
     TokenizedDocuments,
     assemble,
+    example_lengths,
     exchange_seconds,
     make_pairs,
 )
@@ -59,17 +61,17 @@ def every_word(documents: TokenizedDocuments) -> np.ndarray:
     max_seq_length=st.integers(5, 40),
     short_seq_prob=st.sampled_from([0.0, 0.1, 1.0]),
     one_segment_chunks=st.sampled_from(["split", "drop"]),
-    packing=st.sampled_from(["original", "fit", "split"]),
+    packing=st.sampled_from(["original", "fit", "rows"]),
     seed=st.integers(0, 2**64 - 1),
 )
 def test_pairs_neither_mix_documents_nor_lose_tokens(
     lengths, max_seq_length, short_seq_prob, one_segment_chunks, packing, seed
 ):
     documents = numbered(lengths)
-    pairing = Pairing(max_seq_length, "sop", short_seq_prob, one_segment_chunks, packing)
+    fit = packing.replace("rows", "fit"), packing == "rows"
+    pairing = Pairing(max_seq_length, "sop", short_seq_prob, one_segment_chunks, *fit)
     word_starts = np.random.default_rng(seed).random(len(documents.ids)) < 0.3
     pairs = cut(documents, pairing, seed, word_starts)
-    assert packing != "split" or not pairs.truncated_tokens
 
     document_of_token = np.repeat(np.arange(len(lengths)), [sum(d) for d in lengths])
     seen: list[int] = []
@@ -83,7 +85,7 @@ def test_pairs_neither_mix_documents_nor_lose_tokens(
         seen += [*first, *second]
     assert len(seen) == len(set(seen))
     lost = len(documents.ids) - len(seen) - pairs.truncated_tokens
-    if one_segment_chunks == "split":
+    if one_segment_chunks == "split" and packing == "original":
         # All that cannot be split is a chunk of one token.
         assert lost == pairs.dropped_chunks
     else:
@@ -111,17 +113,18 @@ def test_the_pairs_of_a_document_do_not_depend_on_other_documents(lengths, seed)
 
 
 @given(lengths=LENGTHS, word_starts=st.lists(st.booleans(), min_size=40, max_size=40))
-def test_a_sentence_that_does_not_fit_is_divided_before_its_last_word(lengths, word_starts):
-    documents, pairing = numbered(lengths), Pairing(20, "none", 0.0, packing="split")
+def test_a_sentence_that_is_too_long_is_divided_before_its_last_word(lengths, word_starts):
+    documents, pairing = numbered(lengths), Pairing(8, "none", 0.0, packing="fit")
     sentences = documents.sentence_offsets
-    ends = sentences[documents.document_offsets[1:]]
     starts = np.resize(np.array(word_starts), len(documents.ids) + 1)
     begin = 0
     for first, end in cut(documents, pairing, 0, starts).spans[:, :2].tolist():
         assert first == begin  # nothing is lost
-        if end not in ends and (end - begin < 18 or end not in sentences):
-            last_words = begin + 10 + np.flatnonzero(starts[begin + 10 : begin + 19])
-            assert end == (last_words[-1] if len(last_words) else begin + 18)
+        if end not in sentences:
+            last_words = begin + 4 + np.flatnonzero(starts[begin + 4 : begin + 7])
+            assert end == (last_words[-1] if len(last_words) else begin + 6)
+        elif begin not in sentences:
+            assert not ((begin < sentences) & (sentences < end)).any()
         begin = end
     assert begin == len(documents.ids)
 
@@ -134,15 +137,48 @@ def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths
         for number, sentence in enumerate(document):
             chunk.append(sentence)
             following = document[number + 1 : number + 2]
-            too_long = packing == "fit" and len(chunk) > 1 and sum(chunk + following) > 17
+            too_long = packing == "fit" and sum(chunk + following) > 17
             if not following or sum(chunk) >= 17 or too_long:
-                expected.append(min(17, sum(chunk)))
+                outer_words = 2 if packing == "fit" and len(chunk) == 1 else 0
+                expected.append(min(17, sum(chunk)) - outer_words)
                 chunk = []
-    pairs = cut(documents, Pairing(20, "sop", 0.0, "split", packing), 0)
-    found = lengths_of(pairs)
+    found = lengths_of(cut(documents, Pairing(20, "sop", 0.0, "split", packing), 0))
     assert found.tolist() == [length for length in expected if length > 1]
-    lost = pairs.truncated_tokens + pairs.dropped_chunks
-    assert lost == len(documents.ids) - found.sum()
+
+
+@given(
+    lengths=LENGTHS,
+    max_seq_length=st.integers(5, 40),
+    short_seq_prob=st.sampled_from([0.0, 1.0]),
+    rows=st.booleans(),
+)
+def test_where_segments_begin_and_end_does_not_tell_their_order(
+    lengths, max_seq_length, short_seq_prob, rows
+):
+    documents = numbered(lengths)
+    pairs = cut(documents, Pairing(max_seq_length, "sop", short_seq_prob, "split", "fit", rows), 0)
+    at_sentences = np.isin(pairs.spans, documents.sentence_offsets)
+    assert (at_sentences == at_sentences[:, :1]).all()
+    # Only a sentence that fits with no other one is divided.
+    ends = documents.sentence_offsets
+    for begin in pairs.spans[~at_sentences[:, 0]].min(1):
+        sentence = np.searchsorted(ends, begin, "right")
+        is_last = sentence in documents.document_offsets
+        assert is_last or ends[sentence + 1] - ends[sentence - 1] > max_seq_length - 3
+
+
+@pytest.mark.parametrize(("max_seq_length", "longest_sentence"), [(128, 20), (512, 60)])
+def test_chunks_for_rows_fill_them(max_seq_length, longest_sentence):
+    rng = np.random.default_rng(0)
+    sentences = rng.geometric(0.02, 2000).tolist()
+    documents = numbered([rng.integers(3, longest_sentence, n).tolist() for n in sentences])
+    pairs = cut(documents, Pairing(max_seq_length, packing="fit", rows=True), 0)
+    lengths = example_lengths(pairs.spans)
+    capacities = max_seq_length, max_seq_length, most_examples(max_seq_length)
+    order = rng.permutation(len(lengths))
+    _, rows = plan_rows(lengths[order], np.ones_like(lengths), capacities, pairs.seeds[order])
+    assert lengths.sum() > 0.98 * max_seq_length * (rows[-1] + 1)
+    assert pairs.truncated_tokens < 0.005 * len(documents.ids)
 
 
 @pytest.mark.parametrize("objective", ["sop", "nsp"])
