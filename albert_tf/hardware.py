@@ -114,6 +114,15 @@ class Slice(NamedTuple):
         return self.chips * self.data.devices
 
     @property
+    def peak_flops(self) -> float:
+        return self.data.peak_flops
+
+    def all_reduce_seconds(self, size: float) -> float:
+        """Return how long it takes to add up `size` bytes of every device."""
+        # Every chip sends all other parts once to be reduced and once as the result.
+        return 2 * size * (self.chips - 1) / self.chips / self.data.network_bandwidth
+
+    @property
     def data(self) -> Generation:
         return GENERATIONS[self.generation]
 
@@ -172,6 +181,10 @@ GPU_PEAKS: dict[str, float] = {
     "L40S": 362.1,
     "L40": 181.1,
     "L4": 121.0,
+    "RTX 4090": 165.2,
+    "RTX 5090": 209.5,
+    "RTX 6000 Ada": 364.2,
+    "RTX A6000": 154.8,
     "V100S": 130.0,
     "V100 PCIE": 112.0,
     "V100": 125.0,

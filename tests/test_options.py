@@ -15,8 +15,8 @@ from albert_tf.configs import with_recipe_paths
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.flag_help import is_required, parse_flags
 from albert_tf.options import check_limits, declared, define_flags, flag_name, from_flags, option
+from albert_tf.preflight.options import PreflightOptions
 from albert_tf.task_kinds import task_kinds
-from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions

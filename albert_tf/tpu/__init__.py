@@ -1,1 +1,1 @@
-"""Runs the TPU compiler without a TPU to check a configuration."""
+"""The former place of `albert_tf.preflight`."""

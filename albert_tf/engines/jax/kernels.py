@@ -2,7 +2,7 @@
 
 XLA fuses elementwise operations by itself. Those here have another form or gradients of their own
 because the compiler does not find these by itself; comments name what it would do, for a training
-step of base on TPU v5e (`python -m albert_tf.tpu.preflight --engine=jax`).
+step of base on TPU v5e (`python -m albert_tf.preflight --engine=jax`).
 """
 
 import dataclasses

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from albert_tf.hardware import GIB, known_slices, parse_slice
-from albert_tf.tpu.bounds import Compiled, for_share, out_of_memory, step_time
-from albert_tf.tpu.costs import KERNELS, program_costs
+from albert_tf.preflight.bounds import Compiled, for_share, out_of_memory, step_time
+from albert_tf.preflight.costs import KERNELS, program_costs
 
 PROGRAM = """HloModule step, is_scheduled=true, entry_computation_layout={(f32[8,128]{1,0:T(8,128)})}
 
@@ -202,6 +202,8 @@ def test_step_time_on_v3():
     assert fused.kernels == pytest.approx(0.1)
     assert fused.estimate == pytest.approx(time.estimate + 0.1)
     assert time.likely == pytest.approx((0.48 * time.estimate, 1.13 * time.estimate))
+    busy = step_time(dataclasses.replace(COMPILED, flops=123e12), parse_slice("v3:2x2"))
+    assert busy.likely == pytest.approx((busy.bound, 1.13 * busy.estimate))  # no less than it
 
 
 def test_costs_of_another_share():

@@ -9,9 +9,10 @@ writes out when asked (`KERNELS`), and with the traffic of any other instruction
 a bundle of instructions in every cycle in which it does not wait.
 """
 
+import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from albert_tf.hardware import GENERATIONS
@@ -26,6 +27,7 @@ class Costs(NamedTuple):
         reduced_bytes: bytes that are all-reduced.
         kernel_flops: operations of the matrix products that custom kernels stand for.
         kernel_cycles: the cycles that they take.
+        fused_attention: kernels of fused attention of a GPU.
     """
 
     memory_bytes: float = 0.0
@@ -33,6 +35,7 @@ class Costs(NamedTuple):
     reduced_bytes: float = 0.0
     kernel_flops: float = 0.0
     kernel_cycles: float = 0.0
+    fused_attention: float = 0.0
 
     def __add__(self, other: "Costs") -> "Costs":  # type: ignore[override]  # of tuples
         return Costs(*(one + another for one, another in zip(self, other, strict=True)))
@@ -162,7 +165,7 @@ def memory_bytes(type_text: str) -> float:
     return total
 
 
-def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
+def traffic(instruction: Instruction, types: dict[str, str]) -> float:
     """Return the bytes that an instruction reads from and writes to HBM."""
     inputs = [types.get(name, "") for name in instruction.operands]
     if instruction.opcode in ("dynamic-slice", "slice", "gather"):
@@ -181,48 +184,64 @@ def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
 
 
 def program_costs(text: str, generation: str, trips: int = 1) -> Costs:
-    """Return the costs of an optimized HLO module, given as text.
+    """Sum the costs of a program for a TPU.
 
-    Loops whose text does not say how often they run do so `trips` times; 0 excludes all loops.
+    Args:
+        text: the scheduled program.
+        generation: of the TPU.
+        trips: how often loops run whose text does not tell; 0 leaves out all loops.
+    """
+    return summed(text, functools.partial(_costs, generation), trips)
+
+
+def summed(
+    text: str, costs_of: Callable[[Instruction, dict[str, str]], Costs], trips: int
+) -> Costs:
+    """Sum the costs of the instructions of a program.
+
+    `costs_of` returns those of an instruction, for it and the types of all values by their names.
     """
     found, entry = computations(text)
-    return _computation_costs(found, entry, generation, trips)
+
+    def total_of(name: str) -> Costs:
+        total = Costs()
+        types = {instruction.name: instruction.type for instruction in found[name]}
+        for instruction in found[name]:
+            opcode, rest = instruction.opcode, instruction.rest
+            if opcode in _FREE or opcode.endswith("-done"):
+                continue
+            if opcode == "while":
+                (body,) = re.findall(r"body=%?([\w.\-]+)", rest)[:1]
+                count = (_trips(found, rest) or trips) if trips else 0
+                total += total_of(body).times(count)
+            elif opcode in ("call", "call-start", "conditional"):
+                # On TPU7x, sparse cores compute all-reduces, started by a `call-start`. Of the
+                # branches of a conditional, the most expensive one is counted.
+                names = _OPERAND.findall(rest.split("metadata=")[0])
+                total += max((total_of(name) for name in names if name in found), default=Costs())
+            else:
+                total += costs_of(instruction, types)
+        return total
+
+    return total_of(entry)
 
 
-def _computation_costs(
-    found: dict[str, list[Instruction]], name: str, generation: str, trips: int
-) -> Costs:
-    total = Costs()
-    types = {instruction.name: instruction.type for instruction in found[name]}
-    for instruction in found[name]:
-        opcode, rest = instruction.opcode, instruction.rest
-        if opcode in _FREE or opcode.endswith("-done"):
-            continue
-        if opcode == "while":
-            (body,) = re.findall(r"body=%?([\w.\-]+)", rest)[:1]
-            count = (_trips(found, rest) or trips) if trips else 0
-            total += _computation_costs(found, body, generation, trips).times(count)
-        elif opcode in ("call", "call-start", "conditional"):
-            # On TPU7x, sparse cores compute all-reduces, started by a `call-start`. Of the branches
-            # of a conditional, the most expensive one is counted.
-            names = _OPERAND.findall(rest.split("metadata=")[0])
-            branches = [
-                _computation_costs(found, b, generation, trips) for b in names if b in found
-            ]
-            total += max(branches, default=Costs())
-        else:
-            cycles = _CYCLES.search(rest.replace(_UNKNOWN_CYCLES, "0"))
-            operand_types = [types.get(name, "") for name in instruction.operands]
-            total += Costs(
-                _traffic(instruction, types),
-                float(cycles[1]) if cycles else 0.0,
-                # Operands on the chip count too, since they are sent over the network.
-                sum(memory_bytes(_PLACE.sub("", text)) for text in operand_types)
-                if opcode in _ALL_REDUCES
-                else 0.0,
-                *(_kernel_costs(instruction, generation) if _KERNEL in rest else ()),
-            )
-    return total
+def reduced_bytes(instruction: Instruction, types: dict[str, str]) -> float:
+    """Return the bytes that an instruction all-reduces, on the chip or not."""
+    if instruction.opcode not in _ALL_REDUCES:
+        return 0.0
+    operand_types = [types.get(name, "") for name in instruction.operands]
+    return sum(memory_bytes(_PLACE.sub("", text)) for text in operand_types)
+
+
+def _costs(generation: str, instruction: Instruction, types: dict[str, str]) -> Costs:
+    cycles = _CYCLES.search(instruction.rest.replace(_UNKNOWN_CYCLES, "0"))
+    return Costs(
+        traffic(instruction, types),
+        float(cycles[1]) if cycles else 0.0,
+        reduced_bytes(instruction, types),
+        *(_kernel_costs(instruction, generation) if _KERNEL in instruction.rest else ()),
+    )
 
 
 def _trips(found: dict[str, list[Instruction]], loop: str) -> int | None:

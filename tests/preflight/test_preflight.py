@@ -6,15 +6,18 @@ At the end: that of the JAX engine, and that of the TensorFlow engine with its k
 import dataclasses
 import importlib.util
 import json
+import textwrap
 
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.hardware import GIB, known_slices, parse_slice
-from albert_tf.tpu import lowering, preflight
-from albert_tf.tpu.bounds import Compiled
-from albert_tf.tpu.costs import KERNELS
-from albert_tf.tpu.preflight_options import PreflightOptions, Request
+from albert_tf.preflight import __main__ as preflight
+from albert_tf.preflight import lowering
+from albert_tf.preflight.bounds import Compiled
+from albert_tf.preflight.compiler import Compiler
+from albert_tf.preflight.costs import KERNELS
+from albert_tf.preflight.options import PreflightOptions, Request
 from tests.conftest import run_python
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS
 
@@ -35,7 +38,7 @@ def options(tmp_path_factory):
     config.write_text(ONE_LAYER.to_json())
     return PreflightOptions(
         albert_config_file=str(config),
-        topology="v3:2x2",
+        devices="v3:2x2",
         max_seq_length=LENGTH,
         max_predictions_per_seq=PREDICTIONS,
         train_batch_size=8 * SHARE,
@@ -44,7 +47,7 @@ def options(tmp_path_factory):
     )
 
 
-class LowersHere(preflight.Compiler):
+class LowersHere(Compiler):
     """Lowers in this process, which has loaded TensorFlow; compiles in another one, as always."""
 
     def _run(self, module, arguments, what):
@@ -102,7 +105,7 @@ def test_dropout_is_drawn_by_the_device_itself(compiler, options):
     request = compiler._request(8, options.pretraining(micro, train_batch_size=8 * SHARE))
     path = compiler._program(request, "")
     # In a process of its own: TensorFlow and JAX each bring a runtime.
-    printing = "import sys; from albert_tf.tpu.compiling import parse; "
+    printing = "import sys; from albert_tf.preflight.compiling import parse; "
     printing += "print(parse(open(sys.argv[1], 'rb').read()))"
     process = run_python("-c", printing, path)
     # Of embeddings, attention's weights, attention's output and the feed-forward network's, in the
@@ -128,7 +131,7 @@ def check_step(result):
 @needs_compiler
 def test_a_larger_micro_batch_needs_more_memory(options, compiler):
     where, most = parse_slice(SLICE), 32 * SHARE
-    small = preflight.Compiler(options).compile(where, 8 * SHARE, SHARE // 2, False)
+    small = Compiler(options).compile(where, 8 * SHARE, SHARE // 2, False)
     check_step(small)
     large = compiler.compile(where, 8 * most, most, False)
     # Of each example the layer keeps at least its widest activation, in bfloat16.
@@ -142,7 +145,7 @@ def test_a_larger_micro_batch_needs_more_memory(options, compiler):
 @needs_compiler
 def test_what_cannot_be_compiled_is_one_line(options, tmp_path, monkeypatch):
     (tmp_path / "program").write_bytes(b"not a program")
-    compiler = preflight.Compiler(options)
+    compiler = Compiler(options)
     monkeypatch.setattr(compiler, "_program", lambda *arguments: str(tmp_path / "program"))
     result = compiler.compile(parse_slice("v3:2x2"), 8, 1, None)
     assert not result.fits
@@ -168,8 +171,8 @@ def made_up(monkeypatch):
             kernel_cycles=1e6 * micro * trips,
         )
 
-    monkeypatch.setattr(preflight.Compiler, "compile", compile_step)
-    monkeypatch.setattr(preflight, "check_installed", lambda: None)
+    monkeypatch.setattr(Compiler, "compile", compile_step)
+    monkeypatch.setattr(preflight, "check_installed", lambda where: None)
     return asked
 
 
@@ -180,24 +183,34 @@ def test_report_of_one_slice(options, made_up, tmp_path, capsys):
     counts = {"rows": 6 * 4096, "examples": 100_000}
     (tmp_path / "a.manifest.json").write_text(json.dumps(manifest | counts))
     files = (str(tmp_path / "a.tfrecord*"), "gs://elsewhere/b.tfrecord")
-    # v2 has 7.48 GiB: 64 examples need 7.4, 128 do not fit, and larger ones are not tried.
-    asked = dataclasses.replace(options, topology="v2-8", train_batch_size=8 * 512)
-    preflight.preflight(dataclasses.replace(asked, input_file=files))
+    # v2 has 7.48 GiB: 64 examples need 7.4, 128 do not fit; a larger program is tried first.
+    asked = dataclasses.replace(options, devices="v2-8", train_batch_size=8 * 512)
+    preflight.preflight(dataclasses.replace(asked, input_file=files, price_per_hour=36.0))
     # Without and with --remat.
-    assert [micro for _, micro in made_up] == [1, 2, 4, 8, 16, 32, 64, 128] * 2
+    assert [micro for _, micro in made_up] == [256, 128, 64] * 2
     out = capsys.readouterr().out
     # 6 times 35.4597 to 83.4779 seconds, as below.
     assert "an epoch of 24,576 rows (100,000 examples): 6.0 steps, 3:33 to 8:21\n" in out
-    for which in ("without", "with"):
-        assert f"largest micro-batch that fits {which} --remat: 64 (--micro_batch_size=64)" in out
     rows = [line.split() for line in out.splitlines() if line.strip().startswith(("64 ", "128 "))]
     # 512 TFLOP at 23 TFLOP/s; 51.2e9 and 0.512e9 cycles at 700 MHz, 125,000 times.
     for number, remat in enumerate(("no", "yes")):
-        assert " ".join(rows[2 * number]) == (
-            f"64 {remat} 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 73874.3 35459.7-83477.9 "
-            "51.30-120.77 731.4 30%"
+        assert " ".join(rows[2 * number]) == f"128 {remat} 13.80 of 7.48 does not fit"
+        assert " ".join(rows[2 * number + 1]) == (
+            f"64 {remat} 7.40 of 7.48 22260.9 35459.7-83477.9 51.30-120.77"
         )
-        assert " ".join(rows[2 * number + 1]) == f"128 {remat} 13.80 of 7.48 no"
+    assert textwrap.dedent(out[out.index("fastest: ") :]).startswith(
+        """fastest: --micro_batch_size=64
+  products        512.000 TFLOP, 22260.9 ms at peak
+  memory traffic  0.5 GB, 1.5 ms
+  all-reduce      0.000 GB, 0.0 ms
+  bound           22260.9 ms, by compute
+  estimate        73874.3 ms, 30% of peak
+  fused kernels   731.4 ms of it
+  likely          35459.7-83477.9 ms, 51.30-120.77 days
+  price           44,325 to 104,347, at 36.00 per hour for v2:2x2
+"""
+    )
+    assert all(len(line) <= 80 for line in out.splitlines()[1:])
     # Without rows, and with other predictions.
     settings = {"max_seq_length": 4 * LENGTH, "max_predictions_per_seq": 5}
     counts = {"settings": settings, "examples": 40_960, "padding_share": 0.4}
@@ -213,24 +226,22 @@ def test_report_of_one_slice(options, made_up, tmp_path, capsys):
 
 def test_report_of_another_engine_and_generation(options, made_up, capsys):
     asked = dataclasses.replace(
-        options, engine="jax", topology="v5e:2x4", micro_batch_sizes=("32",), train_batch_size=256
+        options, engine="jax", devices="v5e:2x4", micro_batch_sizes=("32",), train_batch_size=256
     )
     preflight.preflight(asked)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith(", jax with plain attention")
-    (row, _) = [line.split() for line in lines if line.strip().startswith("32 ")]
+    assert " jax with plain attention " in " ".join(map(str.strip, lines[:4])) + " "
+    (row,) = [line.split() for line in lines if line.strip().startswith("32 ")]
     # 3.2e9 and 32e6 cycles at 1.5 GHz; 32 TFLOP at 197 TFLOP/s.
-    assert row[10:] == ["2154.7", "1853.0-2434.8", "2.68-3.52", "21.3", "8%"]
-    assert any(line.startswith("kernels: ") for line in lines)
+    assert row[5:] == ["162.4", "1853.0-2434.8", "2.68-3.52"]
+    assert "  estimate        2154.7 ms, 8% of peak" in lines
+    assert "  fused kernels   21.3 ms of it" in lines
 
 
 def test_table_of_all_slices(options, made_up, capsys):
-    asked = dataclasses.replace(options, topology=None, all_topologies=True, train_batch_size=4096)
+    asked = dataclasses.replace(options, devices=None, all_topologies=True, train_batch_size=4096)
     preflight.preflight(asked)
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
-    # Only columns of this table are explained.
-    assert "estimate:" in rows
-    assert "kernels:" not in rows
     assert not any(name.startswith("tpu7x") for name in rows)
     for where in known_slices():
         if "tensorflow" not in where.data.engines:
@@ -239,15 +250,15 @@ def test_table_of_all_slices(options, made_up, capsys):
         fitting = [
             n for n in range(share.bit_length()) if 1 + 0.1 * 2**n <= where.data.memory / GIB
         ]
-        assert rows[where.name][3] == str(min(2 ** max(fitting), share, 256)), where
+        assert rows[where.name][2] == str(min(2 ** max(fitting), share, 256)), where
         bound = share * 1e12 / where.data.peak_flops * 1e3
-        assert float(rows[where.name][4]) == pytest.approx(bound, abs=0.06), where
+        assert float(rows[where.name][3]) == pytest.approx(bound, abs=0.06), where
     # Far fewer programs than slices times sizes.
     assert len(made_up) <= 4 * 6
 
 
 def test_nothing_fits(options, made_up):
-    wide = dataclasses.replace(options, topology="v2-8", micro_batch_sizes=("128",))
+    wide = dataclasses.replace(options, devices="v2-8", micro_batch_sizes=("128",))
     with pytest.raises(InputError, match="v2:2x2: no micro-batch can run .*memory"):
         preflight.preflight(dataclasses.replace(wide, train_batch_size=8 * 512))
 
@@ -256,20 +267,20 @@ def test_nothing_fits(options, made_up):
     ("changes", "message"),
     [
         (
-            {"topology": "v9:2x2"},
-            r"`topology`=v9:2x2: no such slice; known slices are .*v3:16x16 \(v3-512",
+            {"devices": "v9:2x2"},
+            r"`devices`=v9:2x2: no such slice; known slices are .*v3:16x16 \(v3-512",
         ),
         (
-            {"topology": "tpu7x:2x2x1"},
-            "`topology`=tpu7x:2x2x1: `engine`=tensorflow does not run on tpu7x; use `engine`=jax",
+            {"devices": "tpu7x:2x2x1"},
+            "`devices`=tpu7x:2x2x1: `engine`=tensorflow cannot be compiled for it; use `engine`",
         ),
         (
             {"engine": "jax"},
-            "`topology`=v3:2x2: `engine`=jax does not run on v3; use `engine`=tensorflow",
+            "`devices`=v3:2x2: `engine`=jax cannot be compiled for it; use `engine`=tensorflow",
         ),
-        ({"topology": "v3:2x2x1"}, "`topology`=v3:2x2x1: no such slice"),
-        ({"topology": None}, "set either `topology` .* or `all_topologies`"),
-        ({"all_topologies": True}, "set either `topology` .* or `all_topologies`"),
+        ({"devices": "v3:2x2x1"}, "`devices`=v3:2x2x1: no such slice"),
+        ({"devices": None}, "set either `devices` .* or `all_topologies`"),
+        ({"all_topologies": True}, "set either `devices` .* or `all_topologies`"),
         ({"train_batch_size": 12}, "`train_batch_size`=12: must be a multiple of the 8 devices"),
         ({"micro_batch_sizes": ("3",)}, "`micro_batch_sizes`=3: does not divide the 8 examples"),
         ({"micro_batch_sizes": ("4", "x")}, "`micro_batch_sizes`=x: must be whole numbers"),
@@ -333,11 +344,11 @@ def compile_step(options, tmp_path):
             engine=engine,
             attention=attention,
             albert_config_file=str(config),
-            topology=name,
+            devices=name,
             max_seq_length=LONG,
             train_batch_size=batch,
         )
-        return preflight.Compiler(asked).compile(where, batch, MICRO, False)
+        return Compiler(asked).compile(where, batch, MICRO, False)
 
     return compile_for
 

@@ -24,9 +24,11 @@ class PreflightOptions(PretrainingOptions):
     output_dir: str = option("", "Not used.")
     max_seq_length: int = option(512, "Length of an example, in tokens.")
     max_predictions_per_seq: int = option(20, "Masked tokens per example.")
-    topology: str | None = option(
+    devices: str | None = option(
         None,
-        "TPU slice: generation and shape in chips (v3:16x16), or accelerator type (v3-512).",
+        "TPU slice: generation and shape in chips (v3:16x16), or accelerator type (v3-512). Or "
+        "GPUs: h100x8 for a machine with eight, h100x8x4 for four such machines.",
+        aliases=("topology",),
         group="Devices",
         common=True,
     )
@@ -37,6 +39,9 @@ class PreflightOptions(PretrainingOptions):
         "of the batch and fit in its memory.",
         common=True,
     )
+    price_per_hour: float = option(
+        0.0, "Price of all devices for an hour, to print that of the run.", minimum=0, common=True
+    )
     compile_minutes: float = option(
         60.0, "Time limit for compiling one program, in minutes.", minimum=0
     )
@@ -45,8 +50,10 @@ class PreflightOptions(PretrainingOptions):
         """Raise InputError if a value is out of range or options contradict each other."""
         check_limits(self)
         self.pretraining(self.micro_batch_size).check()
-        if bool(self.topology) == self.all_topologies:
-            raise InputError("set either `topology` (such as v3:16x16) or `all_topologies`")
+        if bool(self.devices) == self.all_topologies:
+            raise InputError(
+                "set either `devices` (such as v3:16x16 or h100x8) or `all_topologies`"
+            )
         self.sizes()
 
     def sizes(self) -> list[int]:

@@ -1,6 +1,6 @@
 """The training step of one replica of a TPU slice, as a program for the TPU compiler.
 
-    python -m albert_tf.tpu.lowering REQUEST PROGRAM
+    python -m albert_tf.preflight.lowering REQUEST PROGRAM
 
 It runs in a separate process: TensorFlow and JAX each load a runtime, and the memory is released at
 the end. REQUEST is a JSON file of `replicas` and the `options` of pretraining; PROGRAM is a
@@ -16,7 +16,7 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.files import read_json
-from albert_tf.tpu.preflight_options import Request
+from albert_tf.preflight.options import Request
 from albert_tf.training.folder import find_config
 from albert_tf.training.pretraining_tasks import find_pretraining_task
 from albert_tf.training.run import create_training_step

@@ -1,6 +1,6 @@
 """Compiles a program for a TPU slice with the real TPU compiler, on a machine without a TPU.
 
-    python -m albert_tf.tpu.compiling PROGRAM TOPOLOGY TRIPS RESULT
+    python -m albert_tf.preflight.compiling PROGRAM TOPOLOGY TRIPS RESULT
 
 It runs in a separate process because the compiler may crash and uses gigabytes of memory. PROGRAM
 is a serialized HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file
@@ -8,6 +8,7 @@ with the fields of `Compiled`. Loads no TensorFlow.
 """
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -28,8 +29,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from albert_tf.hardware import Slice, parse_slice
-from albert_tf.tpu.bounds import Compiled, out_of_memory
-from albert_tf.tpu.costs import program_costs
+from albert_tf.preflight.bounds import Compiled, out_of_memory
+from albert_tf.preflight.costs import Costs, program_costs
 
 
 def parse(program: bytes) -> ir.Module:
@@ -94,7 +95,8 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
                 compile_options=options,
             )
 
-    return measure(compile_module, module, where.generation, trips)
+    costs = functools.partial(program_costs, generation=where.generation)
+    return measure(compile_module, module, costs, trips)
 
 
 def product_flops(module: ir.Module, trips: int) -> float:
@@ -127,11 +129,15 @@ def product_flops(module: ir.Module, trips: int) -> float:
 
 
 def measure(
-    compile_step: Callable[[], Any], module: ir.Module, generation: str, trips: int
+    compile_step: Callable[[], Any],
+    module: ir.Module,
+    program_costs: Callable[..., Costs],
+    trips: int,
 ) -> Compiled:
     """Compile a step by calling `compile_step`, and collect the costs of the executable.
 
-    `module` is the step in StableHLO, before compilation, whose loops run `trips` times.
+    `module` is the step in StableHLO, before compilation, whose loops run `trips` times;
+    `program_costs` sums the costs of its text after compilation.
     """
     started = time.monotonic()
     flops = product_flops(module, trips)
@@ -146,7 +152,7 @@ def measure(
     seconds = time.monotonic() - started
     memory = executable.get_compiled_memory_stats()
     text = executable.hlo_modules()[0].to_string()
-    total, update = (program_costs(text, generation, count) for count in (trips, 0))
+    total, update = (program_costs(text, trips=count) for count in (trips, 0))
     return Compiled(
         fits=True,
         memory=memory.argument_size_in_bytes
@@ -159,6 +165,7 @@ def measure(
         cycles=total.cycles,
         kernel_cycles=total.kernel_cycles,
         reduced_bytes=total.reduced_bytes,
+        fused_attention=total.fused_attention,
         update_memory_bytes=update.memory_bytes,
         update_cycles=update.cycles,
         seconds=seconds,

@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 from albert_tf.hardware import GIB, Slice
+from albert_tf.preflight.gpus import Gpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,10 +18,12 @@ class Compiled:
         available: bytes of HBM available to the compiler, if it reports them.
         flops: operations of the matrix products of one step on one device, custom kernels included.
         memory_bytes: traffic between a device and its HBM in one step.
-        cycles: the compiler's estimate for one step, without communication and custom kernels.
+        cycles: the compiler's estimate for one step, without communication and custom kernels; of
+            a GPU, the sum over its kernels (`albert_tf.preflight.gpu_costs`).
         kernel_cycles: cycles of custom kernels in one step, by their schedules
-            (`albert_tf.tpu.costs`).
+            (`albert_tf.preflight.costs`).
         reduced_bytes: bytes that are all-reduced in one step.
+        fused_attention: kernels of fused attention that a GPU runs in one step.
         update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
         update_cycles: part of `cycles` outside the loop over micro-batches.
         seconds: compilation time.
@@ -35,6 +38,7 @@ class Compiled:
     cycles: float = 0.0
     kernel_cycles: float = 0.0
     reduced_bytes: float = 0.0
+    fused_attention: float = 0.0
     update_memory_bytes: float = 0.0
     update_cycles: float = 0.0
     seconds: float = 0.0
@@ -42,7 +46,7 @@ class Compiled:
 
 
 class StepTime(NamedTuple):
-    """Seconds of one step on a slice.
+    """Seconds of one step on a slice or on GPUs.
 
     Attributes:
         compute: for the matrix products at the peak rate of the device.
@@ -50,7 +54,8 @@ class StepTime(NamedTuple):
         network: for an all-reduce in which every chip uses the bandwidth of all its links.
         kernels: for custom kernels, by their schedules.
         estimate: from the compiler's cycles, plus kernels and network.
-        likely: the range of the estimate, by how far it is off where steps are published.
+        likely: the range of the estimate, by how far it is off where steps are published; nothing
+            below the bound.
     """
 
     compute: float
@@ -71,26 +76,25 @@ class StepTime(NamedTuple):
         return max(("compute", "memory", "network"), key=lambda name: getattr(self, name))
 
 
-def step_time(compiled: Compiled, where: Slice) -> StepTime:
-    """Return the time of one step on a slice.
+def step_time(compiled: Compiled, where: Slice | Gpus) -> StepTime:
+    """Return the time of one step on a slice or on GPUs.
 
     `compiled` may come from a smaller slice of the same generation.
     """
     data = where.data
-    # In an all-reduce, every chip sends all other parts once to be reduced and once as the result.
-    sent = 2 * compiled.reduced_bytes * (where.chips - 1) / where.chips
-    network = sent / data.network_bandwidth
+    network = where.all_reduce_seconds(compiled.reduced_bytes)
     kernels = compiled.kernel_cycles / data.clock
     estimate = compiled.cycles / data.clock + kernels + network
-    low, high = data.error
-    return StepTime(
-        compute=compiled.flops / data.peak_flops,
+    time = StepTime(
+        compute=compiled.flops / where.peak_flops,
         memory=compiled.memory_bytes / data.memory_bandwidth,
         network=network,
         kernels=kernels,
         estimate=estimate,
-        likely=(low * estimate, high * estimate),
+        likely=(estimate, estimate),
     )
+    low, high = (max(time.bound, factor * estimate) for factor in data.error)
+    return time._replace(likely=(low, high))
 
 
 def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, share: int) -> Compiled:

@@ -1,0 +1,1 @@
+"""Runs the TPU compiler without a TPU to check a configuration."""
