@@ -5,7 +5,7 @@
 Text, vocabulary, shape of the model and held-out examples are the same for all; an attempt is free
 in everything else. It trains for as many steps as fit into --minutes of one core, by the time of a
 step in short runs, which come first, one at a time. Start-up, compiling and evaluation do not
-count. docs/time-to-quality.md is the log of all attempts. An idea that is not in `ATTEMPTS` is a
+count. time_to_quality.md is the log of all attempts. An idea that is not in `ATTEMPTS` is a
 name and flags:
 
     python -m benchmarks.time_to_quality --books=DIR --folder=OUT --attempts=fast \

@@ -53,19 +53,17 @@ html_css_files = ["custom.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 
-# Pages from outside of docs/, and their names on the site.
-OUTSIDE = {
-    "README.md": "index.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
-    "benchmarks/README.md": "benchmarks.md",
-}
+def _offer_files_of_the_repository(app, docname, source):
+    """Make links to Markdown files outside of docs/, which are no pages of the site, downloads."""
 
+    def download(match):
+        path = (ROOT / "docs" / docname).parent / match[2]
+        inside = path.resolve().is_relative_to(ROOT / "docs")
+        return match[0] if inside else f"{{download}}`{match[1]} <{match[2]}>`"
 
-def _link_within_the_site(app, docname, source):
-    """Point links to pages outside of docs/, which work in a checkout, to their copies."""
-    for path, page in OUTSIDE.items():
-        source[0] = re.sub(rf"\]\((?:\.\./)+{re.escape(path)}", f"](/{page}", source[0])
+    source[0] = re.sub(
+        r"\[([^][`]+)\]\(((?:\.\./)+[^()#]+\.md)(?:#[^()]+)?\)", download, source[0]
+    )
 
 
 def _link_pictures(app, doctree):
@@ -105,7 +103,7 @@ def _check_public_names(app, env):
 def setup(app):
     with quiet_import():  # autodoc would load it with all its start-up messages
         importlib.import_module("keras")
-    app.connect("source-read", _link_within_the_site)
+    app.connect("source-read", _offer_files_of_the_repository)
     app.connect("doctree-read", _link_pictures)
     app.connect(
         "autodoc-process-docstring", _show_examples_as_code, priority=400
