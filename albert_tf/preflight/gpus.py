@@ -148,7 +148,7 @@ GPUS: dict[str, Gpu] = {
     "rtx6000-ada": _gpu("NVIDIA RTX 6000 Ada", (8, 9), 142, 2.505, 47.4, 960, 96, 182.1, 32),
 }
 _FIRST_BFLOAT16 = (8, 0)
-_NAME = re.compile(r"([a-z0-9-]+?)(?:x([1-9]\d*))?(?:x([1-9]\d*))?")
+_NAME = re.compile(rf"({'|'.join(GPUS)})(?:x([1-9]\d*))?(?:x([1-9]\d*))?")
 
 
 class Gpus(NamedTuple):
@@ -205,9 +205,7 @@ class Gpus(NamedTuple):
 def parse_gpus(devices: str) -> Gpus | None:
     """Return the GPUs of `h100`, `h100x8` or, on four machines, `h100x8x4`; None for others."""
     found = _NAME.fullmatch(devices)
-    if not found or found[1] not in GPUS:
-        return None
-    return Gpus(found[1], int(found[2] or 1), int(found[3] or 1))
+    return Gpus(found[1], int(found[2] or 1), int(found[3] or 1)) if found else None
 
 
 def parse_devices(devices: str) -> Slice | Gpus:

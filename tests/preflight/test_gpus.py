@@ -15,6 +15,7 @@ from albert_tf.preflight.compiler import Compiler
 from albert_tf.preflight.gpu_costs import gpu_program_costs
 from albert_tf.preflight.gpus import FAMILIES, GPUS, parse_devices
 from albert_tf.preflight.options import PreflightOptions
+from albert_tf.tpu import preflight as former
 from tests.conftest import run_python
 from tests.support.tiny import CONFIG
 
@@ -23,7 +24,12 @@ H100 = parse_devices("h100")
 
 @pytest.mark.parametrize(
     ("name", "of_machine", "machines", "full"),
-    [("h100", 1, 1, "h100x1"), ("a100-80x8", 8, 1, "a100-80x8"), ("l4x4x2", 4, 2, "l4x4x2")],
+    [
+        ("h100", 1, 1, "h100x1"),
+        ("h100-pciex2", 2, 1, "h100-pciex2"),
+        ("rtx4090x8", 8, 1, "rtx4090x8"),
+        ("l4x4x2", 4, 2, "l4x4x2"),
+    ],
 )
 def test_names_of_gpus(name, of_machine, machines, full):
     where = parse_devices(name)
@@ -36,6 +42,10 @@ def test_names_of_gpus(name, of_machine, machines, full):
 def test_other_names_are_errors_that_list_the_kinds(name):
     with pytest.raises(InputError, match=rf"^`devices`={name}: no such .*GPUs are .*, h100, .*"):
         parse_devices(name)
+
+
+def test_the_former_name_of_the_command():
+    assert former.cli is preflight.cli
 
 
 @pytest.mark.parametrize("kind", GPUS)
