@@ -1,7 +1,7 @@
 """What a study is: what varies, what is measured, the paper's numbers, and how it is drawn.
 
 A study is one of `experiments/studies.py`, or a Python file whose path is given to `python -m
-experiments` and that assigns a `Study` to `STUDY`; docs/experiments.md shows one.
+experiments` and that assigns a `Study` to `STUDY`; experiments/README.md shows one.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Every change of docs/extending.md: how many files it touches, and that it works when used."""
+"""Every change of docs/extending.md and albert_tf/tasks/README.md: how many files it touches, and that it works when used."""
 
 import json
 import os
@@ -31,7 +31,7 @@ LIMITS = {
 }
 
 
-_PAGE = ROOT / "docs" / "extending.md"
+_PAGES = (ROOT / "docs" / "extending.md", ROOT / "albert_tf" / "tasks" / "README.md")
 # "In `path`...:" before a diff, "New file `path`...:" before a whole file.
 _CHANGE = re.compile(
     r"(?P<kind>[Ii]n|New\s+file) `(?P<path>[\w./]+)`(?:(?!```).)*?:\n\n"
@@ -50,7 +50,7 @@ class Change(NamedTuple):
 
 def changes_of(section: str) -> list[Change]:
     """Return the changes of the section with this heading."""
-    _, text = _PAGE.read_text().split(f"\n## {section}\n")
+    _, text = "".join(page.read_text() for page in _PAGES).split(f"\n## {section}\n")
     text = text.split("\n## ")[0]
     found = []
     for match in _CHANGE.finditer(text):

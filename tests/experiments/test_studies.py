@@ -148,7 +148,7 @@ SCALE = Scale(
 def test_the_study_of_the_page_resumes_and_shares_its_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(SCALES, "tiny", SCALE)
     (code,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "experiments.md").read_text("utf-8"), re.DOTALL
+        r"```python\n(.*?)```", (ROOT / "experiments" / "README.md").read_text("utf-8"), re.DOTALL
     )
     (tmp_path / "activation.py").write_text(code)
     topics = [text for _, text in sorted(pydoc_data.topics.topics.items())][:40]
