@@ -1,4 +1,7 @@
-"""Every change of docs/extending.md and albert_tf/tasks/README.md: how many files it touches, and that it works when used."""
+"""Every change of docs/extending.md: how many files it touches, and that it works when used.
+
+A kind of fine-tuning task is described in albert_tf/tasks/README.md.
+"""
 
 import json
 import os
