@@ -49,7 +49,9 @@ class Gpu(NamedTuple):
         link: bytes per second that it can send to others of its machine: half of NVLink's or PCIe's
             rate in both directions.
         network: bytes per second that its machine can send to others.
-        error: the fastest and the slowest published step, divided by the preflight's estimate.
+        error: the fastest and the slowest published step of programs like this one, divided by the
+            preflight's estimate (docs/gpu.md); where none is known, from the estimate itself to the
+            slowest of all.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Gpu(NamedTuple):
     float32_flops: float
     link: float
     network: float = 12.5e9
-    error: tuple[float, float] = (1.0, 3.0)
+    error: tuple[float, float] = (1.0, 2.8)
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -129,9 +131,14 @@ def _gpu(name, capability, cores, ghz, gib, gb_per_s, cache, tflops, link, netwo
 # Vendor's data sheets and architecture papers; clocks, caches and memory also from the descriptions
 # in XLA's repository (xla/backends/gpu/target_config/specs), memory else as PyTorch reports it. A
 # network is that of the vendor's machine (DGX), or 100 Gbit/s.
+_A100 = (1.4, 1.7)
 GPUS: dict[str, Gpu] = {
-    "a100-40": _gpu("NVIDIA A100-SXM4-40GB", (8, 0), 108, 1.41, 39.4, 1555, 40, 156, 300, 200),
-    "a100-80": _gpu("NVIDIA A100-SXM4-80GB", (8, 0), 108, 1.41, 79.2, 2039, 40, 156, 300, 200),
+    "a100-40": _gpu(
+        *("NVIDIA A100-SXM4-40GB", (8, 0), 108, 1.41, 39.4, 1555, 40, 156, 300, 200), error=_A100
+    ),
+    "a100-80": _gpu(
+        *("NVIDIA A100-SXM4-80GB", (8, 0), 108, 1.41, 79.2, 2039, 40, 156, 300, 200), error=_A100
+    ),
     "h100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 1.98, 79.1, 3352, 50, 494.7, 450, 400),
     "h100-pcie": _gpu("NVIDIA H100 PCIe", (9, 0), 114, 1.755, 79.1, 2039, 50, 378, 64, 50),
     "h200": _gpu("NVIDIA H200", (9, 0), 132, 1.98, 139.8, 4800, 50, 494.7, 450, 400),
