@@ -15,14 +15,13 @@ from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
 from albert_tf.input.rows import Places
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import UnknownCharacters, texts_at
+from data_prep.assembling import Examples, assemble
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.row_plan import plan_rows
 from data_prep.runs import Bucket, Run, make_run, merge, token_dtype
 from data_prep.segments import (
-    Examples,
     Pairing,
     TokenizedDocuments,
-    assemble,
     example_lengths,
     exchange_seconds,
     make_pairs,

@@ -1,7 +1,7 @@
 """Cuts documents into pairs of segments (ALBERT paper, section 3.1).
 
 A pair is four offsets into one flat array of token ids, so a corpus is cut and duplicated without
-copying tokens; `assemble` then builds whole batches of examples at once.
+copying tokens; `data_prep.assembling` then builds whole batches of examples at once.
 
 As in the original's `create_instances_from_document_albert`, sentences are collected until they
 reach a target length (`max_num_tokens`, sometimes a random shorter one), and the chunk is split
@@ -24,7 +24,6 @@ import numpy as np
 from albert_tf.environment import compiled
 from albert_tf.input.masking import derive_seeds, random_below, random_unit
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
-from albert_tf.tokenizers import Tokenizer
 
 
 class TokenizedDocuments(NamedTuple):
@@ -89,22 +88,6 @@ class Pairs(NamedTuple):
     documents: np.ndarray
     truncated_tokens: int
     dropped_chunks: int
-
-
-class Examples(NamedTuple):
-    """A batch of unmasked examples, `[CLS] first [SEP] second [SEP]` or `[CLS] first [SEP]`.
-
-    Attributes:
-        input_ids: int32 `[batch, seq]`, padded with the id of the padding token.
-        segment_ids: int32 `[batch, seq]`, 0 for the first and 1 for the second segment.
-        token_boundary: int32 `[batch, seq]`, 1 where a word starts.
-        lengths: int32 `[batch]`, number of tokens before the padding.
-    """
-
-    input_ids: np.ndarray
-    segment_ids: np.ndarray
-    token_boundary: np.ndarray
-    lengths: np.ndarray
 
 
 def make_pairs(
@@ -187,37 +170,6 @@ def example_lengths(spans: np.ndarray) -> np.ndarray:
     """Return the tokens of the examples of pairs, special ones included, int32 `[pairs]`."""
     first, second = (spans[:, [1, 3]] - spans[:, [0, 2]]).T
     return (first + second + np.where(second > 0, 3, 2)).astype(np.int32)
-
-
-def assemble(
-    ids: np.ndarray,
-    spans: np.ndarray,
-    tokenizer: Tokenizer,
-    word_starts: np.ndarray,
-    max_seq_length: int,
-) -> Examples:
-    """Build examples from pairs.
-
-    Args:
-        ids: `[tokens]`, the flat ids.
-        spans: int64 `[batch, 4]`, see `Pairs`.
-        tokenizer: the tokenizer, for the ids of special tokens.
-        word_starts: bool `[tokens]`, which tokens start a word. Tokens beyond the vocabulary are
-            ids plus its size.
-        max_seq_length: length of the examples in tokens, including padding.
-    """
-    shape = (len(spans), max_seq_length)
-    input_ids = np.full(shape, tokenizer.pad_id, np.int32)
-    segment_ids = np.zeros(shape, np.int32)
-    lengths = np.empty(len(spans), np.int32)
-    _assemble(ids, spans, tokenizer.cls_id, tokenizer.sep_id, input_ids, segment_ids, lengths)
-    is_token = np.arange(max_seq_length) < lengths[:, None]
-    # The original counts [CLS] and [SEP] as words of their own.
-    is_special = (input_ids == tokenizer.cls_id) | (input_ids == tokenizer.sep_id)
-    token_boundary = ((word_starts[input_ids] | is_special) & is_token).astype(np.int32)
-    if len(word_starts) > tokenizer.vocab_size:
-        input_ids %= tokenizer.vocab_size
-    return Examples(input_ids, segment_ids, token_boundary, lengths)
 
 
 @compiled
@@ -393,22 +345,3 @@ def _exchange_seconds(spans, labels, seeds, documents, max_num_tokens):
             labels[pair] = True
             break
     return truncated
-
-
-@compiled
-def _assemble(ids, spans, cls_id, sep_id, input_ids, segment_ids, lengths):
-    for row in range(len(spans)):
-        a_begin, a_end, b_begin, b_end = spans[row]
-        tokens, segments = input_ids[row], segment_ids[row]
-        tokens[0] = cls_id
-        separator = 1 + a_end - a_begin
-        tokens[1:separator] = ids[a_begin:a_end]
-        tokens[separator] = sep_id
-        lengths[row] = separator + 1
-        if b_begin == b_end:
-            continue
-        length = separator + 2 + b_end - b_begin
-        tokens[separator + 1 : length - 1] = ids[b_begin:b_end]
-        tokens[length - 1] = sep_id
-        segments[separator + 1 : length] = 1
-        lengths[row] = length

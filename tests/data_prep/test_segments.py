@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from albert_tf.input.features import most_examples, pretraining_features
 from albert_tf.input.masking import derive_seeds
 from albert_tf.tokenizers import Tokenizer
+from data_prep.assembling import assemble
 from data_prep.row_plan import plan_rows
 from data_prep.segments import (
     Pairing,
     Pairs,
     TokenizedDocuments,
-    assemble,
     example_lengths,
     exchange_seconds,
     make_pairs,
