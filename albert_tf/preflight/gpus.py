@@ -128,9 +128,10 @@ def _gpu(name, capability, cores, ghz, gib, gb_per_s, cache, tflops, link, netwo
     )
 
 
-# Vendor's data sheets and architecture papers; clocks, caches and memory also from the descriptions
-# in XLA's repository (xla/backends/gpu/target_config/specs), memory else as PyTorch reports it. A
-# network is that of the vendor's machine (DGX), or 100 Gbit/s.
+# The descriptions in XLA's repository (xla/backends/gpu/target_config/specs) for a100-80, h100,
+# h100-pcie, h200, b200, v100-16 and a6000. The figures of other kinds, and all rates of TF32, are
+# yet to be compared with the vendor's data sheets. A network is that of the vendor's machine (DGX),
+# or 100 Gbit/s.
 _A100 = (1.4, 1.7)
 GPUS: dict[str, Gpu] = {
     "a100-40": _gpu(

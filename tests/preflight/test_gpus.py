@@ -1,4 +1,4 @@
-"""GPUs that need not exist: what the compiler is told of them, and what their programs cost."""
+"""GPUs that need not exist: their descriptions for the compiler, and the costs of programs."""
 
 # ruff: noqa: E501 (the lines of a compiled program are as long as they are)
 
