@@ -14,7 +14,7 @@ import dask
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import pretraining_data, workers
+from data_prep import example_maker, pretraining_data, workers
 from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
@@ -95,6 +95,8 @@ def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
     Its arguments are the folder to write to and a cluster; without one, this machine works.
     """
     monkeypatch.setattr(text, "_UNIT_BYTES", 10_000)
+    # The workers of the cluster have this one, and lengths that fill rows depend on it.
+    monkeypatch.setattr(example_maker, "_TOKENS_AT_ONCE", 8_000_000)
     many = {"vocab_size": 500, "input_sentence_size": 700, "model_type": "wordpiece"}
     corpus_options = {
         "format": "text", "eval_fraction": 0.3, "near_duplicates": 0.3, "input_file": (str(corpus),)
@@ -111,7 +113,7 @@ def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
                 VocabularyOptions(**many, input_file=(str(corpus),), output_prefix=out, **where)
             )
         else:
-            output = {"output_file": (f"{out}.tfrecord",), "pack_rows": True}
+            output = {"output_file": (f"{out}.tfrecord",), "pack_rows": True, "packing": "fit"}
             create(dataclasses.replace(options, **output, **where))
             return contents_of_any_run(folder)
         found = {path.name: path.read_bytes() for path in folder.iterdir()}
