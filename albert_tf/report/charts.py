@@ -24,7 +24,7 @@ COLORS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 BAR, SOFT = "#bfdbfe", "#6b7280"
 # What a reader in dark mode sees instead of a color; other colors contrast with both backgrounds.
 _IN_THE_DARK = {
-    "#ffffff": "#1b232c",
+    "#ffffff": "transparent",  # the page shows through
     INK: "#e4e7eb",
     BAR: "#1e3a6e",
     GRID: "#323f4b",

@@ -88,7 +88,8 @@ def test_a_page_shows_what_there_is_and_folds_the_rest():
     assert text.index("<details") > text.index(f"card {SHOWN_CARDS - 1}")
     assert text.index("<details") < text.index(f"card {SHOWN_CARDS}")
     assert '<mark class="truth prediction">b</mark>' in text
-    assert text[text.index("<svg") :].count("prefers-color-scheme: dark") == 1
+    (dark,) = re.findall("prefers-color-scheme: dark.*", text[text.index("<svg") :])
+    assert '"fill: #ffffff"] { fill: transparent' in dark, "the page shows through"
 
 
 def test_spans_that_overlap_are_marked():
