@@ -1,6 +1,7 @@
 """The command line of options: flags as their fields declare them, `--help`, and its errors."""
 
 import dataclasses
+import difflib
 import functools
 import importlib.metadata
 import inspect
@@ -144,8 +145,10 @@ def _parsing_error(error: flags.Error, flag_values: flags.FlagValues) -> str:
         return f"--{error.flagname}: no such flag{hint or '; --helpfull lists all'}"
     if isinstance(error, flags.CantOpenFlagFileError):
         path = getattr(error.__context__, "filename", "")
-        recipes = ", ".join(configs.recipes())
-        return f"--flagfile={path}: must be a file of flags or one of {recipes}"
+        recipes = configs.recipes()
+        close = " or ".join(difflib.get_close_matches(path, recipes, n=2))
+        hint = f". Did you mean {close}?" if close else f" or one of {', '.join(recipes)}"
+        return f"--flagfile={path}: must be a file of flags{hint}"
     if isinstance(error, flags.IllegalFlagValueError) and error.__context__:
         reason = str(error.__context__)
         given = text.removeprefix("flag ").removesuffix(f": {reason}")

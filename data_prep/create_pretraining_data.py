@@ -1,6 +1,6 @@
 """Creates TFRecord files for pretraining from text with one sentence per line.
 
-    python -m data_prep.create_pretraining_data --input_file='corpus/*.txt' \\
+    albert-create-pretraining-data --input_file='corpus/*.txt' \\
         --output_file=train-0.tfrecord,train-1.tfrecord --spm_model_file=30k.model
 
 A blank line separates documents. Flags, defaults and features are the original project's, so each

@@ -1,9 +1,9 @@
 """Extracts a corpus as text with one sentence per line and a blank line between documents.
 
-    python -m data_prep.extract_corpus --format=books --input_file='books/*.txt' \\
+    albert-extract-corpus --format=books --input_file='books/*.txt' \\
         --output_file=corpus.txt --eval_output_file=held_out.txt --eval_fraction=0.05
 
-    python -m data_prep.extract_corpus --source=wikipedia:dump.xml.bz2,books:novels/*.txt@2 \\
+    albert-extract-corpus --source=wikipedia:dump.xml.bz2,books:novels/*.txt@2 \\
         --output_file=corpus.txt
 
 Next to each output such as corpus.txt, a file corpus.sources.tsv lists its documents in order: the

@@ -1,6 +1,6 @@
 """Trains a subword vocabulary on text with one sentence per line.
 
-    python -m data_prep.train_vocabulary --input_file=corpus.txt --output_prefix=vocabulary/30k
+    albert-train-vocabulary --input_file=corpus.txt --output_prefix=vocabulary/30k
 
 writes the SentencePiece model vocabulary/30k.model and its list of pieces, vocabulary/30k.vocab;
 with --model_type=wordpiece, vocabulary/30k.txt.

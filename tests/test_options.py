@@ -121,7 +121,7 @@ def test_a_recipe_is_found_by_name_but_a_file_of_that_name_first(tmp_path, monke
 
 def test_every_recipe_has_a_name_of_its_own():
     folder = pathlib.Path(configs.__file__).parent
-    files = [*folder.glob("pretraining/*"), *folder.glob("finetuning/*")]
+    files = [path for name in configs.RECIPES for path in folder.glob(f"{name}/*")]
     assert sorted(configs.recipes()) == sorted(path.stem for path in files)
 
 
@@ -139,6 +139,7 @@ def test_every_recipe_has_a_name_of_its_own():
         ("--name", "--name: needs a value, as in --name=VALUE"),
         ("--flagfile", "--flagfile: needs a value, as in --flagfile=VALUE"),
         ("--flagfile=no 'file'", "--flagfile=no 'file': must be a file of flags or one of base_"),
+        ("--flagfile=small_cu", "--flagfile=small_cu: must be a file of flags. Did you mean small_"),
     ],
 )
 def test_missing_wrong_and_unknown_flags_are_errors_of_one_line(argument, message):

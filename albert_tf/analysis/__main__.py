@@ -1,10 +1,10 @@
 """Looks inside a model: one analysis per command.
 
-    python -m albert_tf.analysis layers --model=out/albert,out/bert --input_file=text.txt
-    python -m albert_tf.analysis attention --model=out --text="The cat sat on the mat."
-    python -m albert_tf.analysis parameters --model=base_v2,xxlarge_v2
+    albert-analyze layers --model=out/albert,out/bert --input_file=text.txt
+    albert-analyze attention --model=out --text="The cat sat on the mat."
+    albert-analyze parameters --model=base_v2,xxlarge_v2
 
-`python -m albert_tf.analysis NAME --help` lists the flags of an analysis.
+`albert-analyze NAME --help` lists the flags of an analysis.
 """
 
 import functools

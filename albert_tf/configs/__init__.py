@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 _logger = logging.getLogger(__name__)
 
 _FOLDER = pathlib.Path(__file__).parent
+# Folders of recipes.
+RECIPES = ("pretraining", "data", "finetuning")
 _FLAGFILE = ("-flagfile", "--flagfile")
 
 
@@ -22,8 +24,8 @@ def model_configs() -> dict[str, str]:
 
 
 def recipes() -> dict[str, str]:
-    """Return name -> path of the recipes (flag files), such as "base_v2" or "mrpc"."""
-    return _files("pretraining/*.cfg") | _files("finetuning/*.cfg")
+    """Return name -> path of the recipes (flag files): "base_v2", "base_muon_data", "mrpc", ..."""
+    return {name: path for folder in RECIPES for name, path in _files(f"{folder}/*.cfg").items()}
 
 
 def _files(pattern: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Shows the content of TFRecord files for pretraining: examples as text, and statistics.
 
-    python -m data_prep.inspect data/train.tfrecord --num_examples=2
-    python -m data_prep.inspect data/train.tfrecord* --statistics --plot=data.png
+    albert-inspect data/train.tfrecord --num_examples=2
+    albert-inspect data/train.tfrecord* --statistics --plot=data.png
 
 The vocabulary is that of the manifest next to the files, unless a flag names one; without a
 vocabulary, ids are shown. Files of the original project can be read as well.

@@ -16,6 +16,7 @@ from tests.conftest import ROOT, parsed
 
 PAGES = [ROOT / "docs/clue.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
 PRETRAINING = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
+DATA = sorted((ROOT / "configs/data").glob("*.cfg"))
 PAPER = [path for path in PRETRAINING if path.stem.endswith(("_v1", "_v2", "_layers"))]
 FINETUNING = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
 
@@ -153,6 +154,20 @@ def test_the_opening_command_runs_the_recipe(path):
         assert options.num_train_steps % options.save_checkpoints_steps == 0
         if options.micro_batch_size:
             assert options.train_batch_size % options.micro_batch_size == 0
+
+
+@pytest.mark.parametrize("path", DATA, ids=lambda path: path.stem)
+def test_training_takes_the_data_that_a_recipe_makes(path):
+    (words,) = commands_of_recipe(path)
+    data = options_of(words)
+    data.check()
+    assert f"--flagfile={path.stem}" in words
+    name = words[1].removeprefix("--flagfile=").removesuffix("_data")
+    (options, *_) = training(ROOT / f"configs/pretraining/{name}.cfg")
+    for flag in ("max_seq_length", "max_predictions_per_seq"):
+        assert getattr(data, flag) == getattr(options, flag)
+    assert data.masking == ("static" if path.stem == "eval_data" else "dynamic")
+    assert data.masked_lm_prob * data.max_seq_length <= data.max_predictions_per_seq + 1
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)

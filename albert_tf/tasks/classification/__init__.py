@@ -1,4 +1,8 @@
-"""Fine-tunes ALBERT to classify texts or pairs of texts: one label, several labels, or a number."""
+"""Fine-tunes ALBERT to classify texts or pairs: one label, several, or a number.
+
+    albert-classify --do_train --do_eval --train_file=train.tsv --eval_file=dev.tsv \\
+        --init_checkpoint=albert/albert-base-v2 --output_dir=out --max_seq_length=128
+"""
 
 from typing import TYPE_CHECKING
 

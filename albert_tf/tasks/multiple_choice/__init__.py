@@ -1,4 +1,8 @@
-"""Fine-tunes ALBERT to choose the option that answers a question about a text (RACE, C3)."""
+"""Fine-tunes ALBERT to choose the answer to a question about a text (RACE, C3).
+
+    albert-race --task_name=json --train_file=train.jsonl --eval_file=dev.jsonl \\
+        --init_checkpoint=albert/albert-base-v2 --output_dir=out
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,8 @@
-"""Fine-tunes ALBERT to answer questions about a text by parts of it, or not at all."""
+"""Fine-tunes ALBERT to answer questions about a text by parts of it, or not at all.
+
+    albert-squad --do_train --do_eval --task_name=squad_v2 --max_seq_length=384 \\
+        --init_checkpoint=albert/albert-base-v2 --output_dir=out
+"""
 
 from typing import TYPE_CHECKING
 

@@ -154,7 +154,7 @@ _UNSPACED, _NOT_CHINESE = 0.5, 0.05
 
 
 def choose_metric(answers: Iterable[str]) -> tuple[AnswerMetric, str]:
-    """Choose a metric by the scripts of the answers of a file; also return why."""
+    """Choose a metric by the scripts of the answers of a file; also return why, if they matter."""
     counts = collections.Counter(itertools.chain.from_iterable(answers))
     letters = {c: count for c, count in counts.items() if c.isalnum()}
     unspaced = {c: count for c, count in letters.items() if is_unspaced(c)}
@@ -167,7 +167,7 @@ def choose_metric(answers: Iterable[str]) -> tuple[AnswerMetric, str]:
     else:
         metric, language = CHARACTERS, ", not only Chinese"
     reason = f"{share:.1%} of the letters and digits in the answers are of scripts without spaces"
-    return metric, reason + language
+    return metric, reason + language if unspaced else ""
 
 
 def question_scores(

@@ -109,7 +109,8 @@ class QuestionAnsweringTask(FineTuningTask):
             if (file := self._files.get(split)) and file.labeled:
                 answers = [a.text for question in file.questions for a in question.answers]
                 metric, reason = choose_metric(answers)
-                logger.info("%s: answer_metric=%s, because %s", file.path, metric.name, reason)
+                if reason:
+                    logger.info("%s: answer_metric=%s, because %s", file.path, metric.name, reason)
                 return metric, reason
         return METRICS[trained or "squad"], ""
 

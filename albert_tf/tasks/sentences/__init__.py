@@ -1,4 +1,8 @@
-"""Fine-tunes ALBERT to compute vectors of texts, similar for those that belong together."""
+"""Fine-tunes ALBERT to compute vectors, similar for texts that belong together.
+
+    albert-sentences --do_train --do_eval --train_file=pairs.tsv --eval_file=dev.tsv \\
+        --init_checkpoint=albert/albert-base-v2 --output_dir=out
+"""
 
 from typing import TYPE_CHECKING
 

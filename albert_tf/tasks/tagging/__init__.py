@@ -1,4 +1,8 @@
-"""Fine-tunes ALBERT to tag words: named entities, chunks, parts of speech."""
+"""Fine-tunes ALBERT to tag words: named entities, chunks, parts of speech.
+
+    albert-tag --do_train --do_eval --train_file=train.conll --eval_file=dev.conll \\
+        --init_checkpoint=albert/albert-base-v2 --output_dir=out
+"""
 
 from typing import TYPE_CHECKING
 
