@@ -27,7 +27,12 @@ version = release = re.search(
     re.MULTILINE,
 ).group(1)
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["images/*"]
 
 # Links to headings use the anchors that code hosts generate, so that they work in both places.

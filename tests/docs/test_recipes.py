@@ -14,7 +14,7 @@ from albert_tf.tasks.classification.benchmarks import CLUE, GLUE
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT, parsed
 
-PAGES = [ROOT / "docs/clue.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
+PAGES = [ROOT / f"docs/{name}.md" for name in ("clue", "results", "zh/index")]
 PRETRAINING = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
 DATA = sorted((ROOT / "configs/data").glob("*.cfg"))
 PAPER = [path for path in PRETRAINING if path.stem.endswith(("_v1", "_v2", "_layers"))]
@@ -78,12 +78,30 @@ OPTIONS = {
 }
 
 
+# Installed commands of pages, and what their scripts are called here.
+INSTALLED = {
+    "albert-classify": "run_classifier.py",
+    "albert-squad": "run_squad.py",
+    "albert-race": "run_race.py",
+    "albert-tag": "run_tagger.py",
+    "albert-pretrain": "run_pretraining.py",
+    "albert-extract-corpus": "data_prep.extract_corpus",
+    "albert-train-vocabulary": "data_prep.train_vocabulary",
+    "albert-create-pretraining-data": "data_prep.create_pretraining_data",
+}
+
+
 def commands(text: str) -> list[list[str]]:
-    """Return the words of the commands in a text, without "python" and "-m"."""
+    """Return the words of the commands in a text, which begin with the script or module."""
     lines = re.sub(r" *\\\n *", " ", text).splitlines()
     whole = [line.strip() for line in lines if not line.endswith("...")]
-    words = [shlex.split(line) for line in whole if line.startswith("python ")]
-    return [line[2:] if line[1] == "-m" else line[1:] for line in words]
+    words = [shlex.split(line) for line in whole if line.startswith(("python ", "albert-"))]
+    return [
+        [INSTALLED[line[0]], *line[1:]] if line[0] in INSTALLED
+        else line[2:] if line[1] == "-m"
+        else line[1:]
+        for line in words
+    ]  # fmt: skip
 
 
 def commands_of_recipe(path) -> list[list[str]]:
