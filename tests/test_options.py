@@ -139,7 +139,7 @@ def test_every_recipe_has_a_name_of_its_own():
         ("--name", "--name: needs a value, as in --name=VALUE"),
         ("--flagfile", "--flagfile: needs a value, as in --flagfile=VALUE"),
         ("--flagfile=no 'file'", "--flagfile=no 'file': must be a file of flags or one of base_"),
-        ("--flagfile=small_cu", "--flagfile=small_cu: must be a file of flags. Did you mean small_"),
+        ("--flagfile=small_cu", "--flagfile=small_cu: must be a file of flags. Did you mean sm"),
     ],
 )
 def test_missing_wrong_and_unknown_flags_are_errors_of_one_line(argument, message):
