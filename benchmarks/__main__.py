@@ -10,6 +10,7 @@ measures the smallest shapes and writes to build/benchmarks: it shows that every
 """
 
 import importlib
+import json
 import os
 import shlex
 import sys
@@ -17,12 +18,13 @@ import time
 
 from albert_tf.children import stoppable
 from albert_tf.errors import InputError
-from albert_tf.files import make_folder
+from albert_tf.files import make_folder, read_text, write_text
 from albert_tf.options import check_limits, command
 from albert_tf.terminal import duration
 from benchmarks.comparison import Options, Suite
-from benchmarks.measurements import write
+from benchmarks.measurements import Measurement, write
 from benchmarks.parts import PARTS
+from benchmarks.pictures import draw
 
 
 @stoppable()
@@ -38,13 +40,22 @@ def run(options: Options) -> None:
     if options.books and not os.path.isdir(options.books):
         raise InputError(f"--books={options.books}: no such folder of .txt files")
     partial = options.quick or options.works
+    names = options.only or tuple(PARTS)
     folder = options.results or ("build/benchmarks" if partial else "benchmarks/results")
     make_folder(folder, "results")
+    if options.redraw:
+        for name in names:
+            part = importlib.import_module(f"benchmarks.parts.{name}")
+            if hasattr(part, "picture"):
+                written = json.loads(read_text(f"{folder}/{name}.json"))["measurements"]
+                write_text(
+                    f"{folder}/{name}.svg", draw(*part.picture([*map(Measurement.of, written)]))
+                )
+        return
     suite = Suite(options)
     # The folder of the results does not influence them.
     flags = [word for word in sys.argv[1:] if not word.startswith("--results=")]
     words = shlex.join(["python", "-m", "benchmarks", *flags])
-    names = options.only or tuple(PARTS)
     for number, name in enumerate(names, start=1):
         start = time.monotonic()
         result = importlib.import_module(f"benchmarks.parts.{name}").run(suite)

@@ -27,6 +27,7 @@ class Options:
 
     only: tuple[str, ...] = option((), "Parts to run, separated by commas; all by default.")
     list: bool = option(False, "Print the names of the parts and exit.")
+    redraw: bool = option(False, "Draw the pictures of results again, and exit.")
     repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.", minimum=0)
     results: str | None = option(
         None, "Folder of the results; by default benchmarks/results, with --quick build/benchmarks."

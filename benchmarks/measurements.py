@@ -80,6 +80,12 @@ class Measurement:
         pairs = zip(self.seconds, reference.seconds, strict=True)
         return Spread.of(per_unit * own / other for own, other in pairs)
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> "Measurement":
+        """Return what `to_dict` wrote, without details and memory."""
+        names = ("work", "implementation", "seconds", "units_per_round", "unit")
+        return cls(*(values[n] for n in names), lower_bound=values.get("lower_bound_seconds"))
+
     def to_dict(self, reference: "Measurement | None" = None) -> dict[str, Any]:
         """Return all values for JSON, with the ratio to `reference` if there is one."""
         values: dict[str, Any] = {

@@ -1,11 +1,14 @@
 """Fine-tuning steps and inference of albert_tf and of other libraries."""
 
+from collections.abc import Sequence
+
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import TRAINING, classification_flops
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite
 from benchmarks.implementations.workload import Workload
-from benchmarks.measurements import Result, comparison_table
-from benchmarks.parts.pretraining_step import TINY, compare_each
+from benchmarks.measurements import Measurement, Result, comparison_table
+from benchmarks.parts.pretraining_step import TINY, bar, compare_each
+from benchmarks.pictures import Bar, Panel
 
 BASE = AlbertConfig.preset("base")
 # Sequences in a batch, tokens in a sequence, and precision.
@@ -34,19 +37,23 @@ def run(suite: Suite) -> Result:
         return each
 
     part, left_out = "finetuning_and_inference", {}
-    trained, panels = compare_each(suite, part, works("classification", CLASSIFICATION), left_out)
-    inferred, more_panels = compare_each(
-        suite, part, works("inference", INFERENCE), left_out, in_batches=True
-    )
+    trained = compare_each(suite, part, works("classification", CLASSIFICATION), left_out)
+    inferred = compare_each(suite, part, works("inference", INFERENCE), left_out, in_batches=True)
     tables = [
         comparison_table("Fine-tuning step", trained, OURS),
         comparison_table("Inference", inferred, OURS),
     ]
-    return Result(
-        "Fine-tuning and inference",
-        [*trained, *inferred],
-        OURS,
-        tables,
-        [*panels, *more_panels],
-        left_out,
-    )
+    title, panels = picture([*trained, *inferred])
+    return Result(title, [*trained, *inferred], OURS, tables, panels, left_out)
+
+
+def picture(measurements: Sequence[Measurement]) -> tuple[str, list[Panel]]:
+    """Return a title, and a panel for each kind of work and precision."""
+    drawn: dict[str, list[Bar]] = {}
+    units = {}
+    for each in measurements:
+        kind, shape, dtype = each.work.split(", ")
+        drawn.setdefault(f"{kind}, {dtype}", []).append(bar(each, shape))
+        units[f"{kind}, {dtype}"] = each.speed_unit
+    panels = [Panel(title, units[title], bars) for title, bars in drawn.items()]
+    return "Fine-tuning and inference", panels

@@ -7,7 +7,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
 from benchmarks.implementations.workload import Workload
-from benchmarks.measurements import Measurement, Result, comparison_table
+from benchmarks.measurements import Measurement, Result, comparison_table, reference_of
 from benchmarks.pictures import Bar, Panel
 
 TINY = AlbertConfig(
@@ -40,9 +40,30 @@ def run(suite: Suite) -> Result:
         names = IMPLEMENTATIONS + (IN_XLA, ON_JAX) * (size == "base")
         works.append([Case(name, name, workload, flops, work) for name in names])
     left_out: dict[str, str] = {}
-    measurements, panels = compare_each(suite, "pretraining_step", works, left_out)
+    measurements = compare_each(suite, "pretraining_step", works, left_out)
     table = comparison_table("Pretraining step", measurements, OURS)
-    return Result("Pretraining step", measurements, OURS, [table], panels, left_out)
+    title, panels = picture(measurements)
+    return Result(title, measurements, OURS, [table], panels, left_out)
+
+
+def picture(measurements: Sequence[Measurement]) -> tuple[str, list[Panel]]:
+    """Return a title and a panel each for base and large: how often as fast ours is."""
+    panels, medians = [], []
+    for size in ("base", "large"):
+        bars = []
+        for each in measurements:
+            kind, shape, dtype = each.work.split(", ")
+            ours = reference_of(each, measurements, OURS)
+            if kind == size and ours and each.implementation in IMPLEMENTATIONS:
+                ratio = each.times_as_long(ours)
+                medians.append(ratio.median)
+                bars.append(Bar(f"{shape}\n{dtype}", each.implementation, ratio))
+        if bars:
+            panels.append(
+                Panel(f"ALBERT-{size}", "speed of albert_tf / speed of the library", bars, start=1)
+            )
+    ends = f"{min(medians):.2f} to {max(medians):.2f}" if medians else ""
+    return f"base and large train {ends} times as fast", panels
 
 
 def compare_each(
@@ -51,30 +72,14 @@ def compare_each(
     works: Sequence[list[Case]],
     left_out: dict[str, str],
     in_batches: bool = False,
-) -> tuple[list[Measurement], list[Panel]]:
-    """Compare the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE".
-
-    Returns:
-        All measurements, and a panel for each kind and precision.
-    """
+) -> list[Measurement]:
+    """Compare the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE"."""
     measurements: list[Measurement] = []
-    drawn: dict[str, list[Bar]] = {}
     for number, cases in enumerate(works, start=1):
         work = cases[0].work
         measured = compare(suite, f"{part} {number} of {len(works)}: {work}", cases, left_out)
-        if in_batches:
-            measured = [each.in_batches() for each in measured]
-        measurements += measured
-        kind, _, dtype = work.split(", ")
-        drawn.setdefault(f"{kind}, {dtype}", []).extend(measured)
-    panels = [
-        Panel(
-            title, several[0].speed_unit, [bar(each, each.work.split(", ")[1]) for each in several]
-        )
-        for title, several in drawn.items()
-        if several
-    ]
-    return measurements, panels
+        measurements += [each.in_batches() for each in measured] if in_batches else measured
+    return measurements
 
 
 def bar(measurement: Measurement, group: str) -> Bar:

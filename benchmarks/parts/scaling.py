@@ -1,5 +1,6 @@
 """How time and memory of a training step grow with batch size, length, depth and width."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
@@ -48,7 +49,7 @@ def run(suite: Suite) -> Result:
         axes["width"], middle = ((64, 128), axes["width"][1]), Point(2, 32, 1, 64)
     left_out: dict[str, str] = {}
     measurements: list[Measurement] = []
-    tables, panels = [], []
+    tables = []
     for number, (axis, (points, unit)) in enumerate(axes.items(), start=1):
         works = {f"{axis}: {value} {unit}": value for value in points}
         cases = [middle._replace(**{axis: value}).case(work) for work, value in works.items()]
@@ -58,9 +59,16 @@ def run(suite: Suite) -> Result:
         title = f"{axis}: {', '.join(rest)}"
         if measured:
             tables.append(comparison_table(title, measured, OURS))
-            bars = [bar(each, str(works[each.work])) for each in measured]
-            panels.append(Panel(f"{axis}, in {unit}", measured[0].speed_unit, bars))
         measurements += measured
-    return Result(
-        "A training step by its size, float32", measurements, OURS, tables, panels, left_out
-    )
+    title, panels = picture(measurements)
+    return Result(title, measurements, OURS, tables, panels, left_out)
+
+
+def picture(measurements: Sequence[Measurement]) -> tuple[str, list[Panel]]:
+    """Return a title, and a panel for each axis."""
+    panels = []
+    for axis, (_, unit) in AXES.items():
+        of_axis = [each for each in measurements if each.work.startswith(f"{axis}: ")]
+        if bars := [bar(each, each.work.split()[1]) for each in of_axis]:
+            panels.append(Panel(f"{axis}, in {unit}", of_axis[0].speed_unit, bars))
+    return "A training step by its size, float32", panels

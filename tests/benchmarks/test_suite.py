@@ -21,7 +21,8 @@ from benchmarks.comparison import OURS, PRODUCTS, Case, Options, Suite, compare,
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import ProcessFailed, Spread, interleave
 from benchmarks.measurements import Measurement, comparison_table, reference_of
-from benchmarks.pictures import Bar, Panel
+from benchmarks.parts import pretraining_step
+from benchmarks.pictures import Bar, Panel, draw
 from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support import tiny
 
@@ -63,6 +64,21 @@ def result():
     bars = [Bar("tiny", each.implementation, each.rate, 8.0) for each in both]
     panels = [Panel("bars", "sequences/s", bars), Panel("second", "s", bars[:1])]
     return measurements.Result("A step", both, OURS, [table], panels, {"absent": "not installed"})
+
+
+def test_pictures_of_results_are_drawn_again_and_the_page_has_their_numbers(result):
+    ours = result.measurements[0]
+    again = Measurement.of(ours.to_dict())
+    assert (again.speed, again.bound) == (ours.speed, ours.bound)
+    written = json.loads((ROOT / "benchmarks/results/pretraining_step.json").read_text())
+    title, panels = pretraining_step.picture([*map(Measurement.of, written["measurements"])])
+    assert [panel.title for panel in panels] == ["ALBERT-base", "ALBERT-large"]
+    assert all(len(panel.bars) == 4 * 3 for panel in panels)
+    page = " ".join((ROOT / "docs/performance.md").read_text().split())
+    assert title in page
+    assert "limit of matrix products" in draw(
+        "t", [Panel("p", "u", [Bar("g", "n", ours.rate, 8.0)])]
+    )
 
 
 def test_the_table_compares_with_ours(result):
