@@ -26,7 +26,7 @@ from albert_tf.report.sections import (
     table_of,
     write_page,
 )
-from albert_tf.training.command_line import command_line, versions
+from albert_tf.training.command_line import commands, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, is_better
 from albert_tf.training.rows import METRICS_FILE, readable_rows
 
@@ -122,7 +122,7 @@ def write_report(
             ),
             _data(options, sets),
         ],
-        command=command_line(options),
+        command=commands(options),
         versions=versions(),
     )
     write_page(f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}", page)

@@ -1,5 +1,6 @@
 """The command that started a run, as reports and TensorBoard show it."""
 
+import contextlib
 import dataclasses
 import importlib
 import os
@@ -11,8 +12,10 @@ from typing import Any
 import keras
 
 from albert_tf.environment import version
+from albert_tf.errors import InputError
 from albert_tf.hub.names import pinned_name
 from albert_tf.options import flag_name
+from albert_tf.training.folder import last_start
 from albert_tf.training.options import TrainingOptions
 
 _FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
@@ -50,6 +53,15 @@ def command_line(options: TrainingOptions) -> str:
         else:
             lines.append(shlex.quote(f"--{name}={value}"))
     return " \\\n    ".join(lines)
+
+
+def commands(options: TrainingOptions) -> str:
+    """Return the command that trained what is in `output_dir`, if it is another, and this one."""
+    trained = None
+    if not options.do_train:
+        with contextlib.suppress(InputError):  # a damaged record
+            trained = last_start(options)
+    return "\n\n".join(command_line(each) for each in (trained, options) if each)
 
 
 def versions() -> list[tuple[str, str]]:

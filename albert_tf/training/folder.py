@@ -148,9 +148,7 @@ def warn_of_changes(options: TrainingOptions, data: str, step: int, teacher: str
         if before.flags.get(name, value) != value
     ]
     if changes:
-        known = {name: value for name, value in before.flags.items() if value is not None}
-        known["output_dir"] = options.output_dir
-        earlier = converted(known, path, type(options))
+        earlier = _last_options(before, options)
         try:
             was, now = _rate(earlier, step), _rate(options, step)
         except (ArithmeticError, LookupError, ValueError) as error:
@@ -163,6 +161,18 @@ def warn_of_changes(options: TrainingOptions, data: str, step: int, teacher: str
         changes.append("the teacher has other weights")
     if changes:
         _logger.warning("%s: since the last start, %s", options.output_dir, "; ".join(changes))
+
+
+def last_start(options: TrainingOptions) -> TrainingOptions | None:
+    """Return the options of the last start of training in `output_dir`, if it is recorded."""
+    path = f"{options.output_dir}/{START_FILE}"
+    return _last_options(read_json(path, _Start), options) if exists(path) else None
+
+
+def _last_options(start: _Start, options: TrainingOptions) -> TrainingOptions:
+    known = {name: value for name, value in start.flags.items() if value is not None}
+    known["output_dir"] = options.output_dir
+    return converted(known, f"{options.output_dir}/{START_FILE}", type(options))
 
 
 def _flags(options: TrainingOptions) -> dict[str, Any]:

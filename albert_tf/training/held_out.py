@@ -20,8 +20,8 @@ FILLED_FILE = "filled_masks.jsonl"
 
 # Examples and masks of each that are shown, and tokens on both sides of a mask.
 _EXAMPLES, _MASKS, _CONTEXT = 6, 3, 12
-# Examples that baselines are computed on: no more than are read at once.
-MOST_COUNTED = 2048
+# Examples that baselines are computed on.
+MOST_COUNTED = 8192
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
 from albert_tf.report.intervals import wilson
 from albert_tf.report.sections import REPORT_FILE, Headline, Page, Section, Shade, table, write_page
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.training.command_line import command_line, versions
+from albert_tf.training.command_line import commands, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
 from albert_tf.training.options import PretrainingOptions
@@ -58,7 +58,7 @@ def write_report(
         interval, method = _interval(results, name)
         notes = [f"95% interval {interval} ({method})"] if interval else []
         value = f"{results[name]:.1%}"
-        headlines.append(Headline(f"masked LM accuracy on {text}", value, notes))
+        headlines.append(Headline(f"masked-token accuracy on {text}", value, notes))
     trained = f"{_model(options, model)}{_corpora(adjacent)}: {counted(step, 'step')}"
     page = Page(
         title=f"Pretraining of {trained}",
@@ -71,14 +71,14 @@ def write_report(
             *_speed(training),
             _data(options, adjacent, model),
         ],
-        command=command_line(given),
+        command=commands(given),
         versions=versions(),
     )
     write_page(f"{folder}/{REPORT_FILE}", page)
 
 
 def _title(part: str) -> str:
-    return part.replace("_", " ").capitalize().replace(" lm", " LM")
+    return part.replace("masked_lm", "masked-token").replace("_", "-").capitalize()
 
 
 def _model(options: PretrainingOptions, model: keras.Model) -> str:
@@ -243,7 +243,7 @@ def _data(options: PretrainingOptions, adjacent: AdjacentFiles, model: keras.Mod
     tables += [table({"evaluated on": "", "examples": ","}, evaluated)] if evaluated else []
     packed = any(manifest["settings"].get("pack_rows") for manifest in adjacent.data.values())
     text = (
-        f"The model has {model.count_params():,} parameters. "
+        f"The encoder has {model.config.parameter_count():,} parameters. "
         f"{'Rows of several examples' if packed else 'Examples'} have up to "
         f"{options.max_seq_length} tokens, of which up to {options.max_predictions_per_seq} are "
         "masked."

@@ -3,7 +3,7 @@
     python -m examples.demo.check_export EXPORT_DIR TFRECORD OUTPUT_JSON
 
 Uses only TensorFlow and SentencePiece, the exported folder and held-out TFRecords. Scores masked
-tokens and sentence order through the serving signatures, and saves a few pairs for the report.
+tokens and sentence order through the serving signatures, and saves examples for the report.
 """
 
 import glob
@@ -23,7 +23,8 @@ with open(os.devnull, "w") as nowhere:
 os.dup2(_errors, 2)
 
 BATCH = 32
-ORDER_EXAMPLES = 6
+ORDER_EXAMPLES, MASK_EXAMPLES = 6, 8
+CONTEXT = 16  # tokens on both sides of a mask
 
 
 def read(path: str) -> dict[str, np.ndarray]:
@@ -54,13 +55,37 @@ def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]
     return np.concatenate(best), np.concatenate(swapped)
 
 
+def complete(data: dict[str, np.ndarray], row: int) -> np.ndarray:
+    """Return the ids of an example before it was masked."""
+    ids, weights = data["input_ids"][row].copy(), data["masked_lm_weights"][row] > 0
+    ids[data["masked_lm_positions"][row][weights]] = data["masked_lm_ids"][row][weights]
+    return ids
+
+
+def mask_examples(data, best, vocabulary) -> list[dict]:
+    """Select masked words, in their context, with the five best predictions of each."""
+    examples = []
+    for row in range(0, len(best), max(1, len(best) // MASK_EXAMPLES)):
+        ids = complete(data, row)
+        (changed,) = np.nonzero(ids != data["input_ids"][row])
+        for place, guesses in zip(data["masked_lm_positions"][row], best[row], strict=True):
+            truth = vocabulary.decode([int(ids[place])])
+            # Words of one token, with both neighbors in sight.
+            if truth.isalpha() and place in changed and not {place - 1, place + 1} & {*changed}:
+                around = ids[max(place - CONTEXT, 0) : place], ids[place + 1 : place + 1 + CONTEXT]
+                before, after = (vocabulary.decode(each.tolist()) for each in around)
+                guessed = [vocabulary.decode([each]) for each in guesses.tolist()]
+                text = f"{before} ____ {after}"
+                examples.append({"text": text, "masked": truth, "predicted": guessed})
+                break
+    return examples[:MASK_EXAMPLES]
+
+
 def order_examples(data, swapped, vocabulary) -> list[dict]:
     """Select pairs of segments, with the true order and the predicted probability."""
     examples = []
     for row in range(1, len(swapped), max(1, len(swapped) // ORDER_EXAMPLES)):
-        ids = data["input_ids"][row].copy()
-        weights = data["masked_lm_weights"][row] > 0
-        ids[data["masked_lm_positions"][row][weights]] = data["masked_lm_ids"][row][weights]
+        ids = complete(data, row)
         mask, segments = data["input_mask"][row] > 0, data["segment_ids"][row]
         examples.append(
             {
@@ -84,7 +109,8 @@ def main(export_dir: str, tfrecord: str, output: str) -> None:
     truth = data["masked_lm_ids"]
     right = (best[..., 0] == truth) & masked
     ids, counts = np.unique(truth[masked], return_counts=True)
-    orders_right = (swapped > 0.5) == (data["next_sentence_labels"][:, 0] == 1)
+    orders = data["next_sentence_labels"][:, 0] == 1
+    orders_right = (swapped > 0.5) == orders
     result = {
         "masked_lm_accuracy": float(right.sum() / masked.sum()),
         "masked_lm_top5_accuracy": float(
@@ -94,7 +120,9 @@ def main(export_dir: str, tfrecord: str, output: str) -> None:
         "most_frequent_token": vocabulary.id_to_piece(int(ids[counts.argmax()])),
         "most_frequent_token_accuracy": float(counts.max() / masked.sum()),
         "sentence_order_accuracy": float(orders_right.mean()),
+        "most_frequent_order_accuracy": float(max(orders.mean(), 1 - orders.mean())),
         "sentence_order_examples": len(orders_right),
+        "mask_examples": mask_examples(data, best, vocabulary),
         "order_examples": order_examples(data, swapped, vocabulary),
     }
     with open(output, "w", encoding="utf-8") as file:

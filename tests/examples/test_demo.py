@@ -7,7 +7,7 @@ import pytest
 from albert_tf.errors import InputError
 from examples.demo import package_docs, passages
 from examples.demo.__main__ import State, _key
-from examples.demo.write_report import headlines
+from examples.demo.write_report import Passages, headlines
 
 
 @pytest.fixture
@@ -100,6 +100,7 @@ CHECK = {
     "most_frequent_token": "▁the",
     "most_frequent_token_accuracy": 0.05,
     "sentence_order_accuracy": 0.6,
+    "most_frequent_order_accuracy": 0.52,
     "sentence_order_examples": 100,
     "order_examples": [
         {"first": "One.", "second": "Two.", "swapped": swapped, "probability_swapped": 0.7}
@@ -108,10 +109,15 @@ CHECK = {
 }
 
 
+PASSAGES = Passages(["numpy", "scipy"] * 4, pretrained=0.75, scratch=0.5, baseline=0.5)
+
+
 def test_results_of_the_export_are_compared():
     held_out = {"masked_lm_accuracy": 0.3, "sentence_order_accuracy": 0.6}
-    masked, order, export = headlines(held_out, CHECK)
+    passages, masked, order, export = headlines(held_out, CHECK, PASSAGES)
+    assert passages.value == "50.0% → 75.0%"
+    assert passages.notes[1] == "50.0% by always predicting the same source"
     assert (masked.value, order.value, export.value) == ("30.0%", "60.0%", "the same")
     assert order.notes[0] == "95% interval 50.2% to 69.1%, 100 pairs"  # Wilson
     held_out["sentence_order_accuracy"] = 0.62
-    assert headlines(held_out, CHECK)[2].value == "differs by 0.02"
+    assert headlines(held_out, CHECK, PASSAGES)[3].value == "differs by 0.02"

@@ -14,7 +14,8 @@ from albert_tf.input.examples import Features
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import Section, Table
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.training.command_line import command_line, versions
+from albert_tf.training.command_line import command_line, commands, versions
+from albert_tf.training.folder import START_FILE, start_file
 from tests.conftest import parsed
 from tests.support.html import read_page
 
@@ -123,6 +124,15 @@ def test_predictions_alone_leave_the_report_of_the_evaluation(options, examples,
     page = read_page((tmp_path / "report_predictions.html").read_text())
     assert "Guesses: one" in page.text
     assert "eval_accuracy" not in page.text
+
+
+def test_a_report_on_an_evaluation_has_the_command_that_trained(options, tmp_path):
+    trained = dataclasses.replace(options, do_train=True, learning_rate=3e-4)
+    (tmp_path / START_FILE).write_text(start_file(trained, "")[START_FILE])
+    assert commands(options) == f"{command_line(trained)}\n\n{command_line(options)}"
+    assert commands(trained) == command_line(trained)
+    (tmp_path / START_FILE).write_text("[]")
+    assert commands(options) == command_line(options)
 
 
 def test_the_command_gives_the_same_options(options):

@@ -62,7 +62,8 @@ def test_charts_escape_their_texts(draw):
 def test_texts_are_escaped_everywhere():
     table = Table([NASTY, "n"], [[NASTY, Shade(NASTY, 0.5)]], title=NASTY, folded=NASTY)
     parts = [Part(NASTY), Part(NASTY, "truth")]
-    section = Section(NASTY, NASTY, tables=[table], cards=[Card(NASTY, [(NASTY, parts)], parts)])
+    cards = [Card(NASTY, [(NASTY, parts)], parts)]
+    section = Section(NASTY, NASTY, tables=[table], cards=cards, links={NASTY: NASTY})
     text = render(
         page(
             section, title=NASTY, subtitle=NASTY,
@@ -71,9 +72,10 @@ def test_texts_are_escaped_everywhere():
         )
     )  # fmt: skip
     reader = read_page(text)
-    assert reader.text.count(NASTY) == 23
+    assert reader.text.count(NASTY) == 24
     (cell,) = [each for name, each in reader.elements if each.get("data-name") == NASTY]
     assert "style" not in cell
+    assert [each["href"] for name, each in reader.elements if name == "a"] == [NASTY]
 
 
 def test_a_page_shows_what_there_is_and_folds_the_rest():
