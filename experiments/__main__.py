@@ -2,7 +2,7 @@
 
     python -m experiments sharing --input_file='novels/*.txt' --format=books --output_dir=out
 
-Prints a table and writes it, `results.json` and pictures to OUTPUT_DIR/SCALE/NAME. Started again,
+Prints a table and writes it, `results.json` and a picture to OUTPUT_DIR/SCALE/NAME. Started again,
 the command resumes what was interrupted and skips what is finished; studies share runs that are the
 same. docs/experiments.md shows all studies and their results.
 """
@@ -60,6 +60,7 @@ class Options:
     )
     data_dir: str | None = option(None, "Folder of GLUE; by default tasks are fetched by name.")
     jobs: int = option(1, "Number of runs at a time, which share the cores.", minimum=1)
+    title: str | None = option(None, "Title of the picture, such as what was found.")
     training_flags: tuple[str, ...] = option(
         (), "Further flags of run_pretraining.py, such as engine=jax,dtype=bfloat16."
     )
@@ -212,10 +213,9 @@ class Laboratory:
         }
         write_text(str(self._folder / "results.json"), json.dumps(content, indent=1) + "\n")
         write_text(str(self._folder / "table.md"), text + "\n")
-        for picture in self._study.pictures:
-            if drawn := pictures.draw(self._study, picture, rows):
-                write_text(str(self._folder / f"{pictures.name_of(picture)}.svg"), drawn)
-        print(f"\n{text}\n\n{results.findings(self._study, rows)}\n-> {self._folder}", flush=True)
+        if drawn := pictures.draw(self._study, rows, self._options.title):
+            write_text(str(self._folder / "picture.svg"), drawn)
+        print(f"\n{text}\n\n{results.verdict(self._study, rows)}\n-> {self._folder}", flush=True)
 
 
 def in_parallel(

@@ -1,34 +1,29 @@
 """Pictures of results, as SVG text that is readable on a phone."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from albert_tf.report.charts import COLORS, GRID, drawing, svg_text
 from experiments.results import Estimate, Row
-from experiments.study import OWN, Column, Curves, Dots, Relation, Study
+from experiments.study import Column, Curves, Study
 
 _COLORS = (*COLORS, "#e11d48", "#0891b2", "#4d7c0f", "#6b7280")
 
 
-def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -> str | None:
-    """Return SVG text; None if nothing of it was measured."""
-    if isinstance(picture, Dots):
-        return _dots(study, picture.y, rows)
-    if isinstance(picture, Relation):
-        return _relation(study, picture, rows)
-    return _curves(study, picture, rows)
+def draw(study: Study, rows: Sequence[Row], title: str | None = None) -> str | None:
+    """Return SVG text; None if nothing of it was measured.
 
-
-def name_of(picture: Dots | Relation | Curves) -> str:
-    """Return the name of the file, without its ending; different for all pictures of a study."""
-    y = picture.y.metric
-    if picture.y.on not in (None, OWN):
-        y = f"{y}-on-{picture.y.on}"
-    if isinstance(picture, Relation):
-        return f"{y}-by-{picture.x.metric}"
-    return f"curves-{y}" if isinstance(picture, Curves) else y
+    Args:
+        study: whose picture is drawn.
+        rows: its results.
+        title: such as what was found, of several lines if it is long; by default the study's.
+    """
+    title = title or study.title
+    if isinstance(study.picture, Curves):
+        return _curves(title, study.picture.y, rows)
+    return _dots(title, study.picture.y, rows)
 
 
 def _shown(column: Column, estimate: Estimate) -> Estimate:
@@ -47,12 +42,13 @@ def _error(estimate: Estimate) -> list[list[float]] | None:
     return [[estimate.mean - estimate.low], [estimate.high - estimate.mean]]
 
 
-def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
+def _dots(title: str, column: Column, rows: Sequence[Row]) -> str | None:
     measured = _measured(column, rows)
     if not measured:
         return None
     height = 1.3 + 0.34 * len(measured)
-    with drawing(study.title, column.heading, height) as (figure, axes):
+    with drawing("", column.heading, height) as (figure, axes):
+        _write_title(figure, title)
         for place, (_, estimate) in enumerate(measured):
             axes.errorbar(
                 estimate.mean, place, xerr=_error(estimate), color=COLORS[0], fmt="o", capsize=4
@@ -61,7 +57,7 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
             chance = 100 * column.chance if column.percent else column.chance
             axes.axvline(chance, color="#6b7280", linestyle="--", linewidth=1.2)
             axes.annotate(
-                "chance", (chance, -0.7), (4, 0), textcoords="offset points", fontsize=10,
+                "chance", (chance, -0.7), (4, 0), textcoords="offset points", fontsize=11,
                 va="center",
             )  # fmt: skip
         axes.set_yticks(range(len(measured)), [row.name for row, _ in measured])
@@ -71,36 +67,12 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
         return svg_text(figure)
 
 
-def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | None:
-    by_x = {row.name: estimate for row, estimate in _measured(picture.x, rows)}
-    points = [
-        (row.name, by_x[row.name], estimate)
-        for row, estimate in _measured(picture.y, rows)
-        if row.name in by_x
-    ]
-    if not points:
-        return None
-    with drawing(study.title, picture.x.heading, 3.7 + 0.2 * len(points)) as (figure, axes):
-        for number, (name, x, y) in enumerate(points):
-            axes.errorbar(
-                x.mean, y.mean, yerr=_error(y), color=_color(number), marker=_marker(number),
-                linestyle="", capsize=4, label=name,
-            )  # fmt: skip
-        axes.set_ylabel(picture.y.heading)
-        axes.set_xscale("log")
-        axes.margins(x=0.1)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        _legend(figure)
-        return svg_text(figure)
-
-
-def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
+def _curves(title: str, column: Column, rows: Sequence[Row]) -> str | None:
     rows = [row for row in rows if row.curves]
     if not rows:
         return None
-    with drawing(study.title, "training step", 3.7 + 0.2 * len(rows)) as (figure, axes):
+    with drawing("", "training step", 3.7 + 0.2 * len(rows)) as (figure, axes):
+        _write_title(figure, title)
         for number, row in enumerate(rows):
             points = min(len(curve) for curve in row.curves)
             curves = np.array([curve[:points] for curve in row.curves], float)
@@ -109,14 +81,16 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
             axes.plot(steps, values.mean(0), linewidth=2.2, label=row.name, **style)
             for seed in values if len(values) > 1 else ():
                 axes.plot(steps, seed, linewidth=0.8, alpha=0.5, **style)
-        axes.set_ylabel(picture.y.heading)
+        axes.set_ylabel(column.heading)
         axes.margins(x=0.01)
-        _legend(figure)
+        figure.legend(loc="outside lower left", frameon=False, ncols=2)
         return svg_text(figure)
 
 
-def _legend(figure) -> None:
-    figure.legend(loc="outside lower left", frameon=False, fontsize=10, ncols=2)
+def _write_title(figure, title: str) -> None:
+    """Write a title over the whole width, wherever the axes begin."""
+    lines = textwrap.fill(title, 44)
+    figure.suptitle(lines, x=0.01, ha="left", fontsize=13, fontweight="bold")
 
 
 def _color(number: int) -> str:
@@ -125,7 +99,3 @@ def _color(number: int) -> str:
 
 def _line(number: int) -> str:
     return ("-", "--", ":", "-.")[number // len(_COLORS) % 4]
-
-
-def _marker(number: int) -> str:
-    return "os^vD"[number // len(_COLORS) % 5]

@@ -1,4 +1,4 @@
-"""Results of a study: values of each seed, their means and intervals, tables and findings."""
+"""Results of a study: values of each seed, their means and intervals, tables and verdicts."""
 
 import dataclasses
 import itertools
@@ -108,52 +108,41 @@ class Difference(NamedTuple):
         return self.low > 0 or self.high < 0
 
 
-class Agreement(NamedTuple):
-    """How pairs of variants compare with the paper's.
+def verdict(study: Study, rows: Sequence[Row]) -> str:
+    """Return whether variants are in the order of the paper: "holds", "partly" or "does not".
 
-    Attributes:
-        pairs: number of pairs that both have numbers for.
-        clear: those of them whose difference is larger than the spread of seeds.
-        agree: clear ones that the paper orders the same way, or equal.
-        disagree: the other clear ones, as (better here, better in the paper).
+    Only pairs count that the paper has numbers for, and whose difference in `study.compared` is
+    larger than the spread of the seeds.
     """
-
-    pairs: int
-    clear: int
-    agree: int
-    disagree: list[tuple[str, str]]
-
-
-def agreement(study: Study, rows: Sequence[Row]) -> Agreement:
-    """Compare the order of the variants in `study.compared` with the paper's."""
     sign = -1 if study.compared.lower_is_better else 1
     heading, theirs = study.compared.heading, study.paper_compared
     known = [row for row in rows if row.values.get(heading) and row.paper.get(theirs) is not None]
-    pairs = list(itertools.combinations(known, 2))
-    clear = []  # better, worse
-    for one, other in pairs:
+    agree = clear = 0
+    for one, other in itertools.combinations(known, 2):
         difference = Difference.of(one.values[heading], other.values[heading])
         if difference is not None and difference.is_clear:
-            clear.append((one, other) if sign * difference.value > 0 else (other, one))
-    disagree = [
-        (better.name, worse.name)
-        for better, worse in clear
-        if float(better.paper[theirs]) < float(worse.paper[theirs])
-    ]
-    return Agreement(len(pairs), len(clear), len(clear) - len(disagree), disagree)
+            clear += 1
+            paper = float(one.paper[theirs]) - float(other.paper[theirs])
+            agree += sign * difference.value * paper >= 0
+    if not clear:
+        return f"open: no clear difference in “{heading}” between models of the paper"
+    word = "holds" if agree == clear else "partly" if agree else "does not"
+    return f"{word}: {agree} of {clear} clear differences in “{heading}” are as in the paper"
 
 
 def table(study: Study, rows: Sequence[Row]) -> str:
     """Return Markdown tables: ours with the difference from the reference; the paper's numbers."""
     columns = [column for column in study.columns if any(row.estimate(column) for row in rows)]
+    columns.sort(key=lambda column: column is not study.compared)  # where a phone shows it
     theirs = list(dict.fromkeys(name for row in rows for name in row.paper))
     compared = [study.compared] if study.compared in columns and len(rows) > 1 else []
     heads = [column.heading for column in columns]
-    heads += [f"difference in {column.heading.removesuffix(', %')}" for column in compared]
+    heads[1:1] = ["difference" for column in compared]
     reference = reference_of(study, rows)
     ours = [
-        [row.name, *(_cell(column, row) for column in columns)]
+        [row.name, *(_cell(column, row) for column in columns[:1])]
         + [_difference(column, row, reference) for column in compared]
+        + [_cell(column, row) for column in columns[1:]]
         for row in rows
     ]
     paper = [
@@ -195,25 +184,3 @@ def _difference(column: Column, row: Row, reference: Row) -> str:
     scale = 100 if column.percent else 1
     text = f"{scale * difference.value:+.3g}"
     return f"**{text}**" if difference.is_clear else f"({text})"
-
-
-def findings(study: Study, rows: Sequence[Row]) -> str:
-    """Return what the numbers show, in sentences."""
-    found = agreement(study, rows)
-    if not found.pairs:
-        return ""
-    heading = study.compared.heading
-    if max(len(row.values.get(heading, ())) for row in rows) < 2:
-        return "One seed does not tell differences between models from those between seeds."
-    if not found.clear:
-        return f"No two models differ in “{heading}” by more than the spread of the seeds."
-    differ = "differs" if found.clear == 1 else "differ"
-    sentences = [
-        f"Pairs of models that the paper compares: {found.pairs}. Of these, {found.clear} {differ} "
-        f"here in “{heading}” by more than the spread of the seeds, {found.agree} of them in the "
-        "order of the paper."
-    ]
-    if found.disagree:
-        pairs = "; ".join(f"“{ours}” is better than “{other}”" for ours, other in found.disagree)
-        sentences.append(f"Contrary to the paper, {pairs}.")
-    return " ".join(sentences)

@@ -22,7 +22,6 @@ from experiments.study import (
     Column,
     Curves,
     Dots,
-    Relation,
     Study,
     Variant,
 )  # fmt: skip
@@ -75,7 +74,7 @@ def _study(title: str, source: str, question: str, **fields: Any) -> Callable[[C
     "figure 2a and table 7",
     "The same number of steps on more text: what does it gain?",
     columns=(*LEARNED, MASKED_LM_LOSS),
-    pictures=(Curves(),),
+    picture=Curves(),
 )
 def data(scale):
     # The paper adds the corpora of XLNet and RoBERTa to 16 GB of Wikipedia and books.
@@ -94,7 +93,6 @@ def data(scale):
     "gain? The paper starts deeper networks from shallower ones; here all start from random "
     "weights.",
     columns=(PARAMETERS, GFLOPS, SPEED, *LEARNED),
-    pictures=(Relation(GFLOPS, MASKED_LM), Relation(GFLOPS, SENTENCE_ORDER)),
     timed=True,
 )
 def depth(scale):
@@ -113,7 +111,7 @@ def depth(scale):
     "figure 2b and table 8",
     "ALBERT's layers share their parameters. Do they still need dropout?",
     columns=(*LEARNED, MASKED_LM_LOSS),
-    pictures=(Curves(),),
+    picture=Curves(),
 )
 def dropout(scale):
     return [
@@ -135,7 +133,6 @@ def dropout(scale):
     "Embeddings of width E, projected to the width H of the layers, take V x E + E x H "
     "parameters instead of V x H. What does a small E cost?",
     columns=(PARAMETERS, *LEARNED),
-    pictures=(Relation(PARAMETERS, MASKED_LM), Curves(), Dots(SENTENCE_ORDER)),
 )
 def embedding_size(scale):
     paper = {
@@ -160,7 +157,7 @@ def embedding_size(scale):
     "The paper masks spans of up to three words, short ones more often. Each model is tested "
     "on spans and on single tokens: longer masks are harder.",
     columns=(ON_SPANS, ON_TOKENS, SENTENCE_ORDER, DOWNSTREAM),
-    pictures=(Curves(), Dots(ON_SPANS), Dots(ON_TOKENS)),
+    picture=Curves(),
     compared=ON_SPANS,
     evaluate_on={"spans": SPANS, "tokens": TOKENS},
 )
@@ -179,7 +176,7 @@ def masking(scale):
     "A wide ALBERT has fewer parameters than BERT, and takes longer for a step. Which of them "
     "is better after the same time?",
     columns=(PARAMETERS, STEPS, *LEARNED),
-    pictures=(Curves(), Dots(SENTENCE_ORDER)),
+    picture=Curves(),
     same_time=True,
 )
 def same_time(scale):
@@ -214,7 +211,7 @@ def same_time(scale):
     "order. Each is tested on both tasks, and on masked tokens of text prepared as its own. "
     "Does either task teach the other?",
     columns=(MASKED_LM, NEXT_SENTENCE, ORDER, DOWNSTREAM),
-    pictures=(Dots(MASKED_LM), Dots(NEXT_SENTENCE), Dots(ORDER)),
+    picture=Dots(ORDER),
     reference="NSP",
     compared=ORDER,
     paper_compared="SOP",
@@ -238,7 +235,6 @@ def sentence_order(scale):
     "All layers can share their attention, their feed-forward network, both or nothing. What "
     "does each cost? In groups, neighboring layers share.",
     columns=(PARAMETERS, *LEARNED),
-    pictures=(Relation(PARAMETERS, MASKED_LM), Curves(), Dots(SENTENCE_ORDER)),
 )
 def sharing(scale):
     names = {"all": "all", "attention": "attention", "ffn": "feed-forward", "none": "nothing"}
@@ -270,7 +266,7 @@ def sharing(scale):
     "speed is a multiple of BERT-large's as well, on 64 to 512 chips, which also exchange "
     "gradients.",
     columns=(PARAMETERS, GFLOPS, SPEED, RELATIVE),
-    pictures=(Relation(PARAMETERS, RELATIVE),),
+    picture=Dots(RELATIVE),
     reference="BERT large",
     compared=RELATIVE,
     paper_compared="speed",
@@ -301,7 +297,6 @@ def speed(scale):
     "table 12",
     "Wider layers, in networks of three layers: what do they gain, and when does it end?",
     columns=(PARAMETERS, GFLOPS, SPEED, *LEARNED),
-    pictures=(Relation(PARAMETERS, MASKED_LM), Relation(GFLOPS, MASKED_LM)),
     timed=True,
 )
 def width(scale):

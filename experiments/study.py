@@ -66,10 +66,10 @@ PARAMETERS = Column("parameters, millions", "parameters")
 GFLOPS = Column("GFLOP per example", "gflops")
 SPEED = Column("sequences/s", "sequences_per_second")
 STEPS = Column("steps", "steps")
-MASKED_LM = Column("masked tokens, %", "masked_lm_accuracy", OWN, percent=True)
+MASKED_LM = Column("masked-token accuracy, %", "masked_lm_accuracy", OWN, percent=True)
 MASKED_LM_LOSS = Column("masked-token loss", "masked_lm_loss", OWN, lower_is_better=True)
 SENTENCE_ORDER = Column(
-    "sentence order, %", "sentence_order_accuracy", OWN, percent=True, chance=0.5
+    "sentence-order accuracy, %", "sentence_order_accuracy", OWN, percent=True, chance=0.5
 )
 DOWNSTREAM = Column("tasks, %", "downstream", percent=True)
 LEARNED = (MASKED_LM, SENTENCE_ORDER, DOWNSTREAM)
@@ -79,15 +79,7 @@ LEARNED = (MASKED_LM, SENTENCE_ORDER, DOWNSTREAM)
 class Dots:
     """A picture: a dot with its interval for each variant."""
 
-    y: Column
-
-
-@dataclasses.dataclass(frozen=True)
-class Relation:
-    """A picture: one measured value against another, the horizontal axis logarithmic."""
-
-    x: Column
-    y: Column
+    y: Column = MASKED_LM
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +94,12 @@ class Study:
     """A question, and the runs that answer it.
 
     Attributes:
-        title: of its section and pictures.
+        title: of its section and picture.
         source: where it is in the paper, such as "table 3".
         question: a sentence or two.
         variants: `(scale)` -> the rows.
         columns: what is measured.
-        pictures: what is drawn.
+        picture: what is drawn.
         reference: name of the variant that the others are compared with; by default the first.
         compared: the column in which they are compared.
         evaluate_on: name -> flags of create_pretraining_data for further evaluation sets. "own" is
@@ -124,7 +116,7 @@ class Study:
     question: str
     variants: Callable[[Scale], Sequence[Variant]]
     columns: Sequence[Column]
-    pictures: Sequence[Dots | Relation | Curves] = ()
+    picture: Dots | Curves = Dots()
     reference: str | None = None
     compared: Column = MASKED_LM
     evaluate_on: Mapping[str, Flags] = dataclasses.field(default_factory=dict)

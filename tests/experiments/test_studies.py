@@ -17,13 +17,12 @@ from albert_tf.errors import InputError
 from albert_tf.options import flag_name
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from experiments import pictures
 from experiments.__main__ import Options, run
-from experiments.results import Difference, Estimate, Row, agreement, findings, table
+from experiments.results import Difference, Estimate, Row, table, verdict
 from experiments.runs import Run, by_formula, config_of
 from experiments.scales import SCALES, Scale
 from experiments.studies import STUDIES, find_study
-from experiments.study import MASKED_LM, OWN, Study
+from experiments.study import MASKED_LM, OWN, PARAMETERS, Study
 from experiments.workspace import Corpus, Workspace
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, VOCAB_SIZE, call
@@ -48,7 +47,6 @@ def test_a_study_asks_for_models_and_flags_that_exist(name, scale, tmp_path):
     for column in study.columns:
         assert column.on in (None, OWN, *study.evaluate_on)
     assert study.compared in study.columns
-    assert len({pictures.name_of(each) for each in study.pictures}) == len(study.pictures)
     if study.reference is not None:
         assert study.reference in {variant.name for variant in variants}
 
@@ -100,15 +98,21 @@ def _row(name: str, mean: float, average: float | None = None, spread: float = 0
     return Row(name, values, (), {} if average is None else {"Avg": average})
 
 
-def test_what_disagrees_with_the_paper_is_said():
+def test_the_verdict_is_whether_clear_differences_are_those_of_the_paper():
     rows = [_row("a", 0.3, 80.0), _row("b", 0.2, 79.0), _row("c", 0.4, 78.0), _row("d", 0.4)]
-    found = agreement(_study(), rows)
-    assert (found.pairs, found.clear, found.agree) == (3, 3, 1)
-    assert found.disagree == [("c", "a"), ("c", "b")]
-    assert "“c” is better than “a”" in findings(_study(), rows)
+    assert verdict(_study(), rows).startswith("partly: 1 of 3 clear differences in “masked")
+    assert verdict(_study(), rows[:2]).startswith("holds: 1 of 1")
+    assert verdict(_study(), rows[1:]).startswith("does not: 0 of 1")
     noisy = [_row("a", 0.30, 80.0, 0.1), _row("b", 0.29, 79.0, 0.1)]
-    assert findings(_study(), noisy).startswith("No two models differ")
-    assert table(_study(), noisy).splitlines()[3].endswith("| (-1) |")
+    assert verdict(_study(), noisy).startswith("open: no clear difference")
+    study = _study(columns=(PARAMETERS, MASKED_LM))
+    rows = [
+        dataclasses.replace(each, values=each.values | {PARAMETERS.heading: [1.0]})
+        for each in noisy
+    ]
+    heads, _, _, last = table(study, rows).splitlines()[:4]
+    assert heads == "|  | masked-token accuracy, % | difference | parameters, millions |"
+    assert last.endswith("| (-1) | 1 |"), "results are first, where a phone shows them"
 
 
 def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypatch):
@@ -124,8 +128,8 @@ def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypat
         for each in study.variants(workspace.scale)
     ]
     text = table(study, rows)
-    assert "| none | 75 | 50.0 (chance) | 50.0 (chance) |" in text
-    assert "| SOP | 75 | 75 | 75 |" in text
+    assert "| none | 50.0 (chance) |  | 75 | 50.0 (chance) |" in text
+    assert "| SOP | 75 | (+0) | 75 | 75 |" in text
 
 
 SCALE = Scale(
@@ -183,8 +187,8 @@ def test_the_study_of_the_page_resumes_and_shares_its_runs(tmp_path, monkeypatch
     results = json.loads((tmp_path / "out/tiny/activation/results.json").read_text("utf-8"))
     gelu, relu = results["rows"]
     assert (gelu["name"], relu["name"]) == ("gelu", "relu")
-    assert gelu["values"]["masked tokens, %"] != relu["values"]["masked tokens, %"]
-    assert (tmp_path / "out/tiny/activation/masked_lm_accuracy.svg").exists()
+    assert gelu["values"]["masked-token accuracy, %"] != relu["values"]["masked-token accuracy, %"]
+    assert (tmp_path / "out/tiny/activation/picture.svg").exists()
     assert "| gelu |" in capsys.readouterr().out
 
     # Another study with one of the same models trains nothing.
