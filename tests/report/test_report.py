@@ -63,7 +63,7 @@ def test_texts_are_escaped_everywhere():
     table = Table([NASTY, "n"], [[NASTY, Shade(NASTY, 0.5)]], title=NASTY, folded=NASTY)
     parts = [Part(NASTY), Part(NASTY, "truth")]
     cards = [Card(NASTY, [(NASTY, parts)], parts)]
-    section = Section(NASTY, NASTY, tables=[table], cards=cards, links={NASTY: NASTY})
+    section = Section(NASTY, NASTY, tables=[table], cards=cards, links={NASTY: "a&b/c.html"})
     text = render(
         page(
             section, title=NASTY, subtitle=NASTY,
@@ -75,7 +75,7 @@ def test_texts_are_escaped_everywhere():
     assert reader.text.count(NASTY) == 24
     (cell,) = [each for name, each in reader.elements if each.get("data-name") == NASTY]
     assert "style" not in cell
-    assert [each["href"] for name, each in reader.elements if name == "a"] == [NASTY]
+    assert [each["href"] for name, each in reader.elements if name == "a"] == ["a&b/c.html"]
 
 
 def test_a_page_shows_what_there_is_and_folds_the_rest():
