@@ -50,7 +50,7 @@ class Pairing(NamedTuple):
             mismatch with fine-tuning on short texts.
         one_segment_chunks: "split" or "drop" chunks of a single sentence.
         packing: "original"; or "fit" to end a chunk before a sentence that would exceed
-            `max_num_tokens`.
+            `max_num_tokens`, and to cut half of the documents from their end.
         rows: whether examples will share rows (`data_prep.row_plan`). Chunks of "fit" then have
             lengths that together fill rows.
     """
@@ -69,7 +69,7 @@ class Pairing(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs of segments, in document order.
+    """Pairs of segments, in the order of their documents.
 
     Attributes:
         spans: int64 `[pairs, 4]`: begin and end, in the flat ids, of the first segment in the
@@ -186,57 +186,63 @@ def _cut_documents(
         target = max_num_tokens
         if random_unit(state) < short_seq_prob:
             target = 2 + random_below(state, max_num_tokens - 1)
-        first, stop = document_offsets[document], document_offsets[document + 1]
-        start = sentence_offsets[first]
-        while first < stop:
+        offsets = sentence_offsets[document_offsets[document] : document_offsets[document + 1] + 1]
+        sentences = len(offsets) - 1
+        # A sentence that does not fit begins the next chunk, and chunks end with short ones: if
+        # all documents were cut from their beginning, lengths would tell the order of segments.
+        backwards = fit and random_unit(state) < 0.5
+        bounds = offsets[-1] - offsets[::-1] if backwards else offsets - offsets[0]
+        last = 0
+        while last < sentences:
             # A chunk is the sentences from `first` up to `last`, which is not one of them.
-            chunk = begin = start
-            last = first + 1
-            while last < stop:
-                enough = sentence_offsets[last] - begin >= target
+            first = last
+            last += 1
+            while last < sentences:
+                enough = bounds[last] - bounds[first] >= target
                 if fit:
                     enough = enough and last >= first + fewest
-                    # What is left of a divided sentence is a chunk of its own.
-                    divided = begin > sentence_offsets[first]
-                    if divided or sentence_offsets[last + 1] - begin > max_num_tokens:
-                        break
+                    enough = enough or bounds[last + 1] - bounds[first] > max_num_tokens
                 if enough:
                     break
                 last += 1
             if rows and last >= first + fewest:
-                ends = sentence_offsets[first + fewest : last + 1] - begin
-                last += 1 - len(ends) + _choose_end(ends, last == stop, max_num_tokens, rooms)
-            end = sentence_offsets[last]
-            if fit and end - begin > max_num_tokens:
-                end = _last_word(ids, begin, max_num_tokens, word_starts)
-            start = end
-            if not has_pairs:
-                middle = end
-            elif last > first + 1:
-                middle = sentence_offsets[first + 1 + random_below(state, last - first - 1)]
-            elif split_one_segment:
-                if fit and swaps:
-                    # They would tell the order of the segments.
-                    begin, end = _without_outer_words(ids, begin, end, word_starts)
-                middle = _split_inside(ids, begin, end, word_starts, state)
-            else:
-                middle = end
-            first = last if start == sentence_offsets[last] else first
-            # An empty segment: nothing to split, or a sentence without tokens.
-            if begin == end or (has_pairs and middle in (begin, end)):
-                dropped += start > chunk
-                continue
-            truncated += begin - chunk + start - end
-            pair = (begin, middle, middle, end)
-            label = has_pairs and random_unit(state) < 0.5
-            if label and swaps:
-                pair = (middle, end, begin, middle)
-            pair, cut = _truncate(pair, max_num_tokens, state)
-            spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = pair
-            labels[count] = label
-            document_of[count] = document
-            truncated += cut
-            count += 1
+                ends = bounds[first + fewest : last + 1] - bounds[first]
+                whole = last == sentences
+                last += 1 - len(ends) + _choose_end(ends, whole, max_num_tokens, rooms)
+            lower, upper = (sentences - last, sentences - first) if backwards else (first, last)
+            following, stop = offsets[lower], offsets[upper]
+            while following < stop:
+                # Only "fit" divides a sentence; each part is a chunk of its own.
+                begin = chunk = following
+                end = following = stop
+                if fit and stop - begin > max_num_tokens:
+                    end = following = _last_word(ids, begin, max_num_tokens, word_starts)
+                if not has_pairs:
+                    middle = end
+                elif upper > lower + 1:
+                    middle = offsets[lower + 1 + random_below(state, upper - lower - 1)]
+                elif split_one_segment:
+                    if fit and swaps:
+                        # They would tell the order of the segments.
+                        begin, end = _without_outer_words(ids, begin, end, word_starts)
+                    middle = _split_inside(ids, begin, end, word_starts, state)
+                else:
+                    middle = end
+                # An empty segment: nothing to split, or a sentence without tokens.
+                if begin == end or (has_pairs and middle in (begin, end)):
+                    dropped += 1
+                    continue
+                truncated += begin - chunk + following - end
+                pair = (begin, middle, middle, end)
+                label = has_pairs and random_unit(state) < 0.5
+                if label and swaps:
+                    pair = (middle, end, begin, middle)
+                pair, cut = _truncate(pair, max_num_tokens, state)
+                spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = pair
+                labels[count] = label
+                document_of[count] = document
+                truncated += cut
+                count += 1
     return count, truncated, dropped
 
 

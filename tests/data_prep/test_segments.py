@@ -118,7 +118,7 @@ def test_a_sentence_that_is_too_long_is_divided_before_its_last_word(lengths, wo
     sentences = documents.sentence_offsets
     starts = np.resize(np.array(word_starts), len(documents.ids) + 1)
     begin = 0
-    for first, end in cut(documents, pairing, 0, starts).spans[:, :2].tolist():
+    for first, end in sorted(cut(documents, pairing, 0, starts).spans[:, :2].tolist()):
         assert first == begin  # nothing is lost
         if end not in sentences:
             last_words = begin + 4 + np.flatnonzero(starts[begin + 4 : begin + 7])
@@ -131,9 +131,9 @@ def test_a_sentence_that_is_too_long_is_divided_before_its_last_word(lengths, wo
 
 @given(lengths=LENGTHS, packing=st.sampled_from(["original", "fit"]))
 def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths, packing):
-    documents, expected = numbered(lengths), []
-    for document in lengths:
+    def chunks(document: list[int]) -> list[int]:
         chunk: list[int] = []
+        expected = []
         for number, sentence in enumerate(document):
             chunk.append(sentence)
             following = document[number + 1 : number + 2]
@@ -142,8 +142,13 @@ def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths
                 outer_words = 2 if packing == "fit" and len(chunk) == 1 else 0
                 expected.append(min(17, sum(chunk)) - outer_words)
                 chunk = []
-    found = lengths_of(cut(documents, Pairing(20, "sop", 0.0, "split", packing), 0))
-    assert found.tolist() == [length for length in expected if length > 1]
+        return [length for length in expected if length > 1]
+
+    pairs = cut(numbered(lengths), Pairing(20, "sop", 0.0, "split", packing), 0)
+    for number, document in enumerate(lengths):
+        found = lengths_of(pairs)[pairs.documents == number].tolist()
+        sides = [document, document[::-1]] if packing == "fit" else [document]
+        assert found in map(chunks, sides)
 
 
 @given(
@@ -162,9 +167,21 @@ def test_where_segments_begin_and_end_does_not_tell_their_order(
     # Only a sentence that fits with no other one is divided.
     ends = documents.sentence_offsets
     for begin in pairs.spans[~at_sentences[:, 0]].min(1):
-        sentence = np.searchsorted(ends, begin, "right")
-        is_last = sentence in documents.document_offsets
-        assert is_last or ends[sentence + 1] - ends[sentence - 1] > max_seq_length - 3
+        end = np.searchsorted(ends, begin, "right")
+        if end - 1 not in documents.document_offsets and end not in documents.document_offsets:
+            with_neighbor = max(ends[end + 1] - ends[end - 1], ends[end] - ends[end - 2])
+            assert with_neighbor > max_seq_length - 3
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_lengths_of_segments_do_not_tell_their_order(rows):
+    rng = np.random.default_rng(0)
+    documents = numbered([rng.geometric(0.05, 40).tolist() for _ in range(1000)])
+    pairs = cut(documents, Pairing(64, packing="fit", rows=rows), 0)
+    # In their order in the document.
+    spans = np.where(pairs.labels[:, None], pairs.spans[:, [2, 3, 0, 1]], pairs.spans)
+    longer = np.sign(spans[:, 1] - spans[:, 0] - spans[:, 3] + spans[:, 2])
+    assert abs(longer.mean()) < 0.03
 
 
 @pytest.mark.parametrize(("max_seq_length", "longest_sentence"), [(128, 20), (512, 60)])
