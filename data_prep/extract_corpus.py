@@ -40,6 +40,14 @@ def run(options: ExtractionOptions) -> None:
         left_out.append(f"{summary['skipped']:,} that could not be parsed")
     if left_out:
         print(f"left out: {', '.join(left_out)}")
+    if evaluation_sets := summary["evaluation_sets"].values():
+        texts, short = (
+            sum(found[name] for found in evaluation_sets) for name in ("texts", "too_short")
+        )
+        print(
+            f"looked for 13 words in a row of {texts:,} evaluation texts; {short:,} of them are "
+            "shorter and cannot be found"
+        )
     if summary["left_out_by_max_megabytes"]:
         print(
             f"sampled uniformly: {summary['left_out_by_max_megabytes'] / 1e6:.1f} MB of sentences "

@@ -12,7 +12,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.children import stoppable
@@ -21,6 +21,7 @@ from albert_tf.terminal import ThroughputLine
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.templates import check_rows
+from data_prep.document_filters import Filters, read_filters
 from data_prep.extraction_options import (
     ExtractionOptions,
     Source,
@@ -29,7 +30,6 @@ from data_prep.extraction_options import (
     parse_sources,
     with_files,
 )
-from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
     KEY_BYTES,
     OutputDocument,
@@ -38,14 +38,15 @@ from data_prep.output_documents import (
     select,
     sources_file,
     split_paragraphs,
+    tsv_field,
     write_files,
 )
-from data_prep.work_folder import WorkFolder, fingerprint_of, hidden_folder, tool_versions
+from data_prep.work_folder import WorkFolder, fingerprint_of, hidden_folder, move, tool_versions
 from data_prep.workers import start_workers
 
 # Incremented whenever the same options and input give another corpus, or the files of unfinished
 # work change.
-_VERSION = 8
+_VERSION = 9
 # Packages that decide what is text and where a sentence ends.
 _TOOLS = (
     "albert-tf", "sentencex", "langcodes", "mwparserfromhell", "pyarrow", "rensa", "py3langid",
@@ -63,6 +64,7 @@ class _Job(NamedTuple):
     reader_options: ReaderOptions
     sources: tuple[Source, ...]
     formats: tuple[CorpusFormat, ...]
+    filters: Filters
 
 
 @stoppable()
@@ -79,9 +81,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     start = time.monotonic()
     options.check()
     sources = parse_sources(options)
-    language = resolve_language(options.language)
-    if options.language_share:
-        check_known(language)
+    filters = read_filters(options)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
     # A file of the name of an output that no run has written is the user's, and input.
@@ -89,7 +89,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     own = [
         side
         for path in outputs
-        for side in (path, sources_file(path), summary_file(path))
+        for side in (path, sources_file(path), summary_file(path), removed_file(path))
         if is_unfinished or files.exists(sources_file(path)) or not files.exists(path)
     ]
     sources = with_files(sources, argument, own)
@@ -98,7 +98,10 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     by_name = dict(zip(("output_file", "eval_output_file"), outputs, strict=False))
     written = {name: [path, sources_file(path)] for name, path in by_name.items()}
     written["output_file"].append(summary_file(options.output_file))
-    files.check_outputs(written, {argument: inputs, "templates": [options.templates]})
+    if options.decontaminate:
+        written["output_file"].append(removed_file(options.output_file))
+    read = {argument: inputs, "decontaminate": filters.files, "templates": [options.templates]}
+    files.check_outputs(written, read)
     for name, path in by_name.items():
         twin = path.removesuffix(".txt") if path.endswith(".txt") else f"{path}.txt"
         if files.exists(twin) and not files.is_folder(twin):
@@ -115,13 +118,13 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     }
     names = [field.name for field in dataclasses.fields(ReaderOptions)]
     reader_options = ReaderOptions(**{name: values[name] for name in names})
-    job = _Job(options, reader_options, sources, formats)
+    job = _Job(options, reader_options, sources, formats, filters)
     input_bytes = sum(identity[0] for identity in inputs.values())
     versions = tool_versions(_TOOLS)
     fingerprint = fingerprint_of(
         dataclasses.asdict(options),
         version=_VERSION,
-        inputs=inputs,
+        inputs=inputs | filters.files,
         templates=own_templates,
         tools=versions,
     )
@@ -145,6 +148,8 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         summary_path = summary_file(options.output_file)
         files.remove(summary_path)  # it does not describe the new files
         publish_files(work, outputs)
+        if options.decontaminate:
+            move(work.file("removed"), removed_file(options.output_file))
         summary = {
             "settings": dataclasses.asdict(options),
             "sources": [source._asdict() for source in parse_sources(options)],
@@ -155,6 +160,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
             "outputs": statistics,
             **counts.as_dict(),
             "left_out_by_max_megabytes": left_out_bytes,
+            **filters.summary(),
             "seconds": round(time.monotonic() - start, 3),
             "versions": versions,
         }
@@ -228,8 +234,9 @@ def _write(
         found = _documents(job, work, units, Counts())
         kept, near_duplicates, left_out_bytes = select(found, options, work.path)
         job = job._replace(options=dataclasses.replace(options, near_duplicates=0))
-    documents = itertools.compress(_documents(job, work, units, counts), kept)
-    written = write_files(documents, work, outputs)
+    with open(work.file("removed"), "wb") as removed:
+        documents = itertools.compress(_documents(job, work, units, counts, removed), kept)
+        written = write_files(documents, work, outputs)
     if bad_files := job.reader_options.bad_files:
         counts.left_out["files that cannot be read"] = len(bad_files)
     if options.near_duplicates:
@@ -237,8 +244,13 @@ def _write(
     return written, left_out_bytes
 
 
-def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Iterator[OutputDocument]:
-    """Yield the documents of all units, of whose equal paragraphs only the first remains."""
+def _documents(
+    job: _Job, work: WorkFolder, units: int, counts: Counts, removed: IO[bytes] | None = None
+) -> Iterator[OutputDocument]:
+    """Yield the documents of all units, of whose equal paragraphs only the first remains.
+
+    The paragraphs with text of evaluation sets are written to `removed`.
+    """
     options = job.options
     seen: set[bytes] = set()
 
@@ -255,6 +267,9 @@ def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Itera
     for unit in range(units):
         record = work.require_record(_unit_name(unit))
         counts += Counts(**record["counts"])
+        if removed:
+            rows = ["\t".join(map(tsv_field, row)) + "\n" for row in record["removed"]]
+            removed.write("".join(rows).encode("utf-8", "replace"))
         weight = job.sources[record["source"]].weight
         content = io.BytesIO(record.get("content", b""))
         for size, *fields in record["documents"]:
@@ -271,6 +286,11 @@ def _documents(job: _Job, work: WorkFolder, units: int, counts: Counts) -> Itera
 def summary_file(output_file: str) -> str:
     """`corpus.txt` -> `corpus.corpus.json` (`.manifest.json` belongs to TFRecord files)."""
     return output_file.removesuffix(".txt") + ".corpus.json"
+
+
+def removed_file(output_file: str) -> str:
+    """`corpus.txt` -> `corpus.decontaminated.tsv`."""
+    return output_file.removesuffix(".txt") + ".decontaminated.tsv"
 
 
 def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:
@@ -302,11 +322,12 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
     found: list[tuple] = []
+    removed: list[list[str]] = []
     content: list[bytes] = []
     for document in format.documents(unit, _job.reader_options, counts):
-        if not _is_in_language(document, options):
-            counts.left_out["documents in other languages"] += 1
+        if (kept := _job.filters.apply(document, counts, removed)) is None:
             continue
+        document = kept
         paragraphs = split_paragraphs(document, options, format.has_sentences, counts)
         if not options.unique_paragraphs:
             sentences = (paragraph.sentences for paragraph in paragraphs)
@@ -318,15 +339,8 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
             text = "\n\n".join(map("\n".join, split)).encode()
             found.append((len(text), document.name, document.source, document.key, characters))
             content += text, *keys
-    record = {"source": number, "counts": vars(counts), "documents": found}
+    record = {"source": number, "counts": vars(counts), "documents": found, "removed": removed}
     return record | {"content": b"".join(content)}
-
-
-def _is_in_language(document: Document, options: ExtractionOptions) -> bool:
-    if not options.language_share:
-        return True
-    language = resolve_language(options.language)
-    return language_share(document.paragraphs, language) >= options.language_share
 
 
 def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:

@@ -108,6 +108,12 @@ class ExtractionOptions(WithPaths):
         minimum=0,
         maximum=1,
     )
+    decontaminate: tuple[str, ...] = option(
+        (),
+        "Evaluation sets, as files, globs or folders separated by commas: leave out paragraphs "
+        "that have 13 words in a row in common with any text in them, and list these paragraphs.",
+        path="any",
+    )
     max_megabytes: float = option(
         0,
         "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all.",

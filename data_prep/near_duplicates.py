@@ -11,17 +11,25 @@ of two documents is the share of the minima that agree. Documents are compared i
 (a few minima) of their signatures in common.
 """
 
-import functools
 import math
 import tempfile
-import unicodedata
 
 import numpy as np
 
 from albert_tf.environment import compiled
 from albert_tf.errors import InputError
 from albert_tf.terminal import ThroughputLine
-from albert_tf.tokenizers.words import is_unspaced
+from data_prep.word_sequences import (
+    MULTIPLIER,
+    NUMBER,
+    PUNCTUATION,
+    SIGN,
+    SINGLE,
+    SPACE,
+    SYMBOL,
+    WORD,
+    character_kinds,
+)
 
 try:
     from rensa import RMinHash
@@ -39,10 +47,7 @@ _CANDIDATES_MISSED = 0.01
 _MAX_COMPARED = 1000
 _ROWS_AT_ONCE = 100_000
 
-# Kinds of characters. A sign, such as $ or +, may be a part of a word.
-_SPACE, _PUNCTUATION, _WORD, _SYMBOL, _NUMBER, _SINGLE, _SIGN = range(7)
 _NUMBER_TOKEN = 1
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def signature(text: str) -> bytes:
@@ -62,74 +67,56 @@ def shingle_hashes(text: str) -> np.ndarray:
         uint64 `[shingles]`; a single one for fewer tokens than a shingle has.
     """
     codes = np.frombuffer(text.lower().encode("utf-32-le", "replace"), np.uint32)
-    return _shingle_hashes(codes, _kinds())
-
-
-@functools.cache
-def _kinds() -> np.ndarray:
-    kinds = np.full(0x110000, _WORD, np.uint8)
-    for code in range(0x33480):  # the planes above have no text
-        category = unicodedata.category(chr(code))
-        if category[0] in "ZC":
-            kinds[code] = _SPACE
-        elif category[0] == "P":
-            kinds[code] = _PUNCTUATION
-        elif category[0] == "S":
-            kinds[code] = _SYMBOL if code > 0x7F else _SIGN
-        elif category == "Nd":
-            kinds[code] = _NUMBER
-        elif category[0] in "LM" and is_unspaced(chr(code)):
-            kinds[code] = _SINGLE
-    return kinds
+    return _shingle_hashes(codes, character_kinds())
 
 
 @compiled
 def _shingle_hashes(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     others = words = signs = letters = 0
-    before, stands_alone = _SPACE, np.zeros(len(codes), np.bool_)
+    before, stands_alone = SPACE, np.zeros(len(codes), np.bool_)
     for position, code in enumerate(codes):
         kind, after = kinds[code], position + 1
-        letters = letters + 1 if kind == _WORD else 0
-        words += kind == _SINGLE or letters == 2
-        others += kind in (_NUMBER, _SYMBOL) and before != kind
-        if kind in (_PUNCTUATION, _SIGN):
-            if before in (_PUNCTUATION, _SIGN):
+        letters = letters + 1 if kind == WORD else 0
+        words += kind == SINGLE or letters == 2
+        others += kind in (NUMBER, SYMBOL) and before != kind
+        if kind in (PUNCTUATION, SIGN):
+            if before in (PUNCTUATION, SIGN):
                 stands_alone[position] = stands_alone[position - 1]
-            elif before == _SPACE:
-                while after < len(codes) and kinds[codes[after]] in (_PUNCTUATION, _SIGN):
+            elif before == SPACE:
+                while after < len(codes) and kinds[codes[after]] in (PUNCTUATION, SIGN):
                     after += 1
-                stands_alone[position] = after == len(codes) or kinds[codes[after]] == _SPACE
-        if kind == _SIGN and before != _SIGN:
+                stands_alone[position] = after == len(codes) or kinds[codes[after]] == SPACE
+        if kind == SIGN and before != SIGN:
             signs += stands_alone[position]
-        if kind == _SIGN and before != _SPACE and after < len(codes):  # as in x(y)=z
-            others += kinds[codes[after]] not in (_SPACE, _SIGN)
+        if kind == SIGN and before != SPACE and after < len(codes):  # as in x(y)=z
+            others += kinds[codes[after]] not in (SPACE, SIGN)
         before = kind
     is_table = others + signs >= words
     tokens = np.empty(len(codes) + 1, np.uint64)
     count = 0
-    before = last_token = _SPACE
+    before = last_token = SPACE
     for position, code in enumerate(codes):
         kind = kinds[code]
-        is_sign = signs and stands_alone[position] or kind in (_SYMBOL, _SIGN)
-        if is_sign or is_table and kind != _SPACE:
-            kind = _WORD
-        if kind == _NUMBER:
-            if last_token != _NUMBER:
+        is_sign = signs and stands_alone[position] or kind in (SYMBOL, SIGN)
+        if is_sign or is_table and kind != SPACE:
+            kind = WORD
+        if kind == NUMBER:
+            if last_token != NUMBER:
                 tokens[count] = _NUMBER_TOKEN
                 count += 1
-        elif kind == _WORD and before == _WORD:
-            tokens[count - 1] = (tokens[count - 1] ^ code) * _MULTIPLIER
-        elif kind > _PUNCTUATION:
-            tokens[count] = (_MULTIPLIER ^ code) * _MULTIPLIER
+        elif kind == WORD and before == WORD:
+            tokens[count - 1] = (tokens[count - 1] ^ code) * MULTIPLIER
+        elif kind > PUNCTUATION:
+            tokens[count] = (MULTIPLIER ^ code) * MULTIPLIER
             count += 1
-        if kind > _PUNCTUATION:
+        if kind > PUNCTUATION:
             last_token = kind
         before = kind
     length = count if is_table else min(count, SHINGLE_TOKENS)
     shingles = np.zeros(count - length + 1, np.uint64)
     for start in range(len(shingles)):
         for token in tokens[start : start + length]:
-            mixed = (shingles[start] ^ token) * _MULTIPLIER
+            mixed = (shingles[start] ^ token) * MULTIPLIER
             shingles[start] = mixed ^ (mixed >> np.uint64(32))
     return shingles
 
@@ -187,7 +174,7 @@ def _keys(columns: np.ndarray) -> np.ndarray:
     keys = np.zeros(len(columns), np.uint64)
     for number in range(len(columns)):
         for value in columns[number]:
-            mixed = (keys[number] ^ value) * _MULTIPLIER
+            mixed = (keys[number] ^ value) * MULTIPLIER
             keys[number] = mixed ^ (mixed >> np.uint64(32))
     return keys
 

@@ -104,7 +104,7 @@ def make_output_documents(
         paragraphs: its paragraphs in sentences.
         weight: how often it is written, on average.
     """
-    document = document._replace(key=_tsv_field(document.key or document.name))
+    document = document._replace(key=tsv_field(document.key or document.name))
     copies = _copies(document.key, weight, options.random_seed)
     if not (copies or options.hold_out_parts or _is_held_out(document.key, options)):
         return
@@ -137,9 +137,9 @@ def _output_document(
     encoded = text.encode("utf-8", "replace")
     yield OutputDocument(
         encoded,
-        _tsv_field(document.name) + suffix,
+        tsv_field(document.name) + suffix,
         document.key + suffix,
-        _tsv_field(document.source),
+        tsv_field(document.source),
         len(sentences),
         text.count(" ") + len(sentences) + _more_ideographs(text, encoded),
         held_out,
@@ -166,7 +166,7 @@ def _more_ideographs(text: str, encoded: bytes) -> int:
     return sum(len(run) - 1 for run in _IDEOGRAPHS.findall(text))
 
 
-def _tsv_field(text: str) -> str:
+def tsv_field(text: str) -> str:
     """Return a name without the characters that separate the fields and rows of a TSV file."""
     return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
 

@@ -86,7 +86,7 @@ class TextDocument(NamedTuple):
 
 
 # What `extract_corpus` writes next to a corpus, which globs and folders pass over.
-SIDE_ENDINGS = (".corpus.json", ".sources.tsv")
+SIDE_ENDINGS = (".corpus.json", ".sources.tsv", ".decontaminated.tsv")
 
 
 def text_files(patterns: Iterable[str]) -> list[str]:

@@ -89,7 +89,7 @@ def on_dask(options, tmp_path, cluster: Cluster):
 
 
 @pytest.fixture(params=["extract_corpus", "train_vocabulary", "create_pretraining_data"])
-def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
+def command(request, options, corpus, small_pieces, monkeypatch, tmp_path) -> Callable:
     """Return a function that runs a command in many pieces of work, and returns what it writes.
 
     Its arguments are the folder to write to and a cluster; without one, this machine works.
@@ -98,8 +98,11 @@ def command(request, options, corpus, small_pieces, monkeypatch) -> Callable:
     # The workers of the cluster have this one, and lengths that fill rows depend on it.
     monkeypatch.setattr(example_maker, "_TOKENS_AT_ONCE", 8_000_000)
     many = {"vocab_size": 500, "input_sentence_size": 700, "model_type": "wordpiece"}
+    evaluation_set = tmp_path / "evaluation.txt"
+    evaluation_set.write_text(corpus.read_text("utf-8")[5000:9000], "utf-8")
     corpus_options = {
-        "format": "text", "eval_fraction": 0.3, "near_duplicates": 0.3, "input_file": (str(corpus),)
+        "format": "text", "eval_fraction": 0.3, "near_duplicates": 0.3,
+        "input_file": (str(corpus),), "decontaminate": (str(evaluation_set),),
     }  # fmt: skip
 
     def run(folder: pathlib.Path, cluster: Cluster | None = None) -> dict[str, object]:
