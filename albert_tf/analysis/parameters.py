@@ -173,9 +173,9 @@ def part_table(parts: Sequence[Part]) -> str:
         (
             part.name,
             f"{part.parameters:,}",
-            f"{100 * part.parameters / parameters:.1f} %",
+            f"{100 * part.parameters / parameters:.1f}%",
             f"{part.flops / 1e9:,.2f}",
-            f"{100 * part.flops / flops:.1f} %",
+            f"{100 * part.flops / flops:.1f}%",
             f"{sum(part.memory.values()) / 2**20:,.1f}",
         )
         for part in [*parts, Part("all", parameters, flops)]

@@ -69,7 +69,7 @@ def _with_learned_pieces(tokenizer: Tokenizer, options: ConvertOptions, folder: 
         extended = extension.with_pieces(tokenizer, pieces, folder)
     before, after = (extension.count_tokens(each, words) for each in (tokenizer, extended))
     logger.info(
-        "learned %s pieces, such as %s: %s instead of %s tokens (%.1f %% fewer)",
+        "learned %s pieces, such as %s: %s instead of %s tokens (%.1f%% fewer)",
         f"{count:,}", _shown(pieces), f"{after:,}", f"{before:,}", 100 * (1 - after / before),
     )  # fmt: skip
     return extended
