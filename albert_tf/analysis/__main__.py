@@ -1,6 +1,7 @@
 """Looks inside a model: one analysis per command.
 
     albert-analyze layers --model=out/albert,out/bert --input_file=text.txt
+    albert-analyze pairs --model=out --input_file=pairs.tsv
     albert-analyze attention --model=out --text="The cat sat on the mat."
     albert-analyze parameters --model=base_v2,xxlarge_v2
 
@@ -17,6 +18,7 @@ from albert_tf.analysis.analysis_options import (
     LayersOptions,
     ModelOptions,
     OutputOptions,
+    PairsOptions,
     ParametersOptions,
 )
 from albert_tf.engines.registry import installed_engine, select_engine
@@ -31,6 +33,7 @@ from albert_tf.terminal import ending_quietly, program_name
 # tables, and returns the files of the output, if there is one: name -> text, or value of JSON.
 ANALYSES: dict[str, tuple[type[OutputOptions], str]] = {
     "layers": (LayersOptions, "how far each layer moves the tokens (figure 1 of the paper)"),
+    "pairs": (PairsOptions, "accuracy on minimal pairs of sentences, by phenomenon"),
     "attention": (AttentionOptions, "attention maps of all layers and heads"),
     "parameters": (ParametersOptions, "parameters, operations and memory by part"),
 }

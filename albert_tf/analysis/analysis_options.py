@@ -43,6 +43,10 @@ _ONE_MODEL = (
     "A training folder, a converted folder, an export, a checkpoint, or the name of published "
     "weights, such as albert/albert-base-v2."
 )
+_MODELS = (
+    "Models to compare, separated by commas, each a folder, checkpoint or name of weights, or "
+    "LABEL=NAME to choose the name that it is shown by."
+)
 
 
 def _model_option(help: str) -> Any:
@@ -77,10 +81,7 @@ def labeled_models(models: Sequence[str]) -> dict[str, str]:
 class LayersOptions(ModelOptions):
     """Flags of `albert-analyze layers`."""
 
-    model: tuple[str, ...] = _model_option(
-        "Models to compare, separated by commas, each a folder, checkpoint or name of weights, or "
-        "LABEL=NAME to choose its name in the picture."
-    )
+    model: tuple[str, ...] = _model_option(_MODELS)
     text: str | None = option(None, "A text, instead of --input_file.")
     input_file: str | None = option(None, "A .txt file with a text per line. Also remote.")
 
@@ -88,6 +89,23 @@ class LayersOptions(ModelOptions):
         super().__post_init__()
         if (self.text is None) == (self.input_file is None):
             raise InputError("`text` or `input_file`: exactly one of them is required")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairsOptions(ModelOptions):
+    """Flags of `albert-analyze pairs`."""
+
+    model: tuple[str, ...] = _model_option(_MODELS)
+    input_file: tuple[str, ...] = option(
+        help="Files or globs of minimal pairs: .tsv with a good and a bad sentence, and maybe a "
+        "phenomenon, in each line; or .jsonl with sentence_good and sentence_bad, as BLiMP."
+    )
+    phenomenon_column: str | None = option(
+        None,
+        "Column by which results are split; by default the first of phenomenon, linguistics_term, "
+        "UID and field that exists.",
+    )
+    batch_size: int = option(64, "Sequences that are computed at a time.", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,11 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.inputs import as_list, as_texts, check_whole_number
 from albert_tf.tokenizers import packing
+from albert_tf.training.likelihood import (
+    LOG_PROBABILITIES,
+    LikelihoodModel,
+    pseudo_log_likelihoods,
+)
 
 # Variables without which there is nothing to predict tokens with.
 _HEAD = "cls/predictions/"
@@ -128,7 +133,9 @@ class MaskedLM(TextModel):
             results.append({"prediction": best, "candidates": candidates})
         return results
 
-    def score(self, texts: str | Sequence[str], batch_size: int = 32) -> np.ndarray:
+    def score(
+        self, texts: str | Sequence[str], batch_size: int = 32, rest_of_word: bool = False
+    ) -> np.ndarray:
         """Compute the pseudo-log-likelihood of texts (arXiv 1910.14659).
 
         This is the sum, over all tokens of a text but `[CLS]` and `[SEP]`, of the log-probability
@@ -137,7 +144,10 @@ class MaskedLM(TextModel):
 
         Args:
             texts: a text, or a sequence of texts.
-            batch_size: sequences that are computed at a time.
+            batch_size: sequences that are computed at a time, of all texts and of similar lengths.
+            rest_of_word: whether the tokens that follow in the same word are masked too
+                (`PLL-word-l2r` of arXiv 2305.10588), so that the end of a word does not give its
+                beginning away. Words are those of whole-word masking.
 
         Returns:
             float64 `[texts]`, in natural logarithms, at most 0; 0 for a text without tokens.
@@ -146,15 +156,18 @@ class MaskedLM(TextModel):
             InputError: If a text is too long for the model, or an argument is invalid.
         """
         check_whole_number("batch_size", batch_size, 1)
-        scores = []
-        for ids in self._encoded(as_texts(texts, "texts")):
-            places = np.arange(1, len(ids) - 1)
-            masked = np.tile(ids, (len(places), 1))
-            masked[np.arange(len(places)), places] = self.tokenizer.mask_id
-            rows = self._log_probabilities(list(masked), list(places[:, None]), batch_size)
-            pairs = zip(rows, ids[1:-1], strict=True)
-            scores.append(sum(float(row[0, token]) for row, token in pairs))
-        return np.array(scores, np.float64)
+
+        def log_probabilities(features: Features) -> np.ndarray:
+            return self._predict(features, (LOG_PROBABILITIES,), batch_size)[LOG_PROBABILITIES]
+
+        sequences = self._encoded(as_texts(texts, "texts"))
+        scores = pseudo_log_likelihoods(
+            sequences, self.tokenizer, log_probabilities, (rest_of_word,)
+        )
+        return scores[:, 0]
+
+    def _predicting_model(self) -> LikelihoodModel:
+        return LikelihoodModel(self.model)
 
     def _encoded(self, texts: list[str], special_symbols: bool = False) -> list[np.ndarray]:
         """`[CLS] text [SEP]` of each text, int32 `[seq]`."""

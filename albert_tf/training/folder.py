@@ -10,6 +10,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import converted, exists, parse_json, read_json, to_json
 from albert_tf.input.manifest import record_files
+from albert_tf.input.minimal_pairs import read_pairs
 from albert_tf.interop.file_names import BEST_FOLDER, START_FILE
 from albert_tf.optimization import create_schedule
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
@@ -93,6 +94,8 @@ def check_early(options: PretrainingOptions) -> None:
     for name in ("input_file", "eval_input_file") if options.do_train else ("eval_input_file",):
         if patterns := getattr(options, name):
             record_files(patterns, name)
+    if options.eval_pairs:
+        read_pairs(options.eval_pairs, "eval_pairs")
 
 
 def check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:

@@ -258,6 +258,12 @@ class PretrainingOptions(TrainingOptions):
     eval_every_steps: int = option(
         0, "Steps between evaluations during training; 0 for none.", minimum=0, common=True
     )
+    eval_pairs: tuple[str, ...] = option(
+        (),
+        "Files or globs of minimal pairs, whose accuracy evaluations report too: .tsv with a good "
+        "and a bad sentence, and maybe a phenomenon, in each line; or .jsonl with sentence_good "
+        "and sentence_bad, as BLiMP.",
+    )
     best_checkpoint_metric: str = option(
         "loss",
         "With --eval_every_steps, the checkpoint with the best value is kept in OUTPUT_DIR/best.",
@@ -289,6 +295,10 @@ class PretrainingOptions(TrainingOptions):
             raise InputError(
                 f"`eval_every_steps`={self.eval_every_steps}: requires `eval_input_file`, TFRecord "
                 "files that are not trained on"
+            )
+        if self.eval_pairs and not (self.do_eval or (self.do_train and self.eval_every_steps)):
+            raise InputError(
+                f"`eval_pairs`={','.join(self.eval_pairs)}: needs `do_eval` or `eval_every_steps`"
             )
         if self.do_eval and not (self.eval_input_file or self.input_file):
             raise InputError("`eval_input_file`: TFRecord files to evaluate on are required")

@@ -17,6 +17,7 @@ from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.hub.names import local_weights
+from albert_tf.input.minimal_pairs import read_pairs
 from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE
 from albert_tf.training.evaluation import (
     BestCheckpoint,
@@ -28,6 +29,7 @@ from albert_tf.training.folder import check_early
 from albert_tf.training.health import warnings
 from albert_tf.training.held_out import FILLED_FILE, HeldOut
 from albert_tf.training.loop import evaluate, train
+from albert_tf.training.minimal_pairs import PairScorer
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
 from albert_tf.training.records import (
@@ -219,12 +221,30 @@ class Evaluation:
         measures = records is not None and task.measured_by(records.task)
         self._task = records.task if records is not None and measures else task
         self._step = engine.evaluation_step(model, self._task.objective, engine.devices)
+        self._pairs = self._find_pairs()
         self._results: dict[str, float] = {}
         self._predictions: dict[str, np.ndarray] = {}
         self._held_out: HeldOut | None = None
         if records is not None:
             stream = records.evaluation_stream(options)
             self._held_out = HeldOut(stream, options.max_eval_steps, options.output_dir)
+
+    def _find_pairs(self) -> PairScorer | None:
+        """Return what scores the minimal pairs of the options; None without any.
+
+        Raises:
+            InputError: If they are invalid, or the model cannot read them.
+        """
+        paths, engine, records = self._options.eval_pairs, self._engine, self._records
+        if not paths or records is None:
+            return None
+        with engine.workers.losses_reported(), engine.workers.synchronized():
+            tokenizer = records.tokenizer(self._options.output_dir)
+            if tokenizer is None or "masked_lm" not in self._task.heads:
+                lacks = "has no masked-LM head" if tokenizer else "comes without its vocabulary"
+                raise InputError(f"`eval_pairs`={','.join(paths)}: the model {lacks}")
+            pairs = read_pairs(paths, "eval_pairs")
+        return PairScorer(engine, self._model, tokenizer, pairs, self._options.eval_batch_size)
 
     def evaluate(self) -> dict[str, float]:
         """Return metrics of the current weights, and their loss."""
@@ -234,7 +254,8 @@ class Evaluation:
         limit = self._options.max_eval_steps
         results, self._predictions = evaluate(self._engine, self._step, stream, limit)
         loss = sum(results[name] for name in self._task.objective.losses)
-        self._results = {"loss": loss, **results}
+        pairs = self._pairs.results() if self._pairs else {}
+        self._results = {"loss": loss, **results, **pairs}
         return self._results
 
     def record(self, step: int) -> None:

@@ -15,6 +15,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import commands, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
+from albert_tf.training.minimal_pairs import pairs_table
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
 from albert_tf.training.rows import METRICS_FILE, Row, readable_rows
@@ -66,6 +67,7 @@ def write_report(
         headlines=headlines,
         sections=[
             *(_scores(f"Results on {text}", task, results, baselines) if results else ()),
+            *_pairs(results),
             *(_filled(held_out, tokenizer) if held_out and tokenizer else ()),
             *_learning(task, training, evaluations, baselines, best),
             *_speed(training),
@@ -159,6 +161,17 @@ def _scores(
     return [*(warnings if failed else ()), Section(title, text, tables=[scores])]
 
 
+def _pairs(results: Mapping[str, float]) -> list[Section]:
+    if "pairs_accuracy" not in results:
+        return []
+    text = (
+        "How often the good sentence of a pair has the higher pseudo-log-likelihood, with the rest "
+        f"of each word hidden; {results['pairs_original_accuracy']:.1%} of all with single tokens "
+        "hidden. A coin is right half of the time."
+    )
+    return [Section("Minimal pairs", text, tables=[pairs_table(results)])]
+
+
 def _filled(held_out: HeldOut, tokenizer: Tokenizer) -> list[Section]:
     recorded = held_out.recorded()
     rows = []
@@ -193,6 +206,8 @@ def _learning(
         marks = [(words, each.accuracy) for words, each in known]
         title, curves = f"{_title(part)} accuracy", both(f"{part}_accuracy")
         charts += draw_curves(title, curves, marks, True, chosen, _FEWEST_POINTS)
+    pairs = [Curve("all pairs", evaluations, "pairs_accuracy")]
+    charts += draw_curves("Minimal pairs", pairs, [], True, chosen, _FEWEST_POINTS)
     charts += _of_training("Learning rate", {"learning rate": "learning_rate"}, training)
     text = SMOOTHED
     if best:

@@ -15,10 +15,11 @@ from albert_tf.checkpoints import step_of
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, is_remote, read_bytes, read_json, sha256_of, size
+from albert_tf.files import converted, exists, is_remote, read_bytes, read_json, sha256_of, size
 from albert_tf.input import record_order
 from albert_tf.input.features import Feature, limited, pretraining_features, row_features
 from albert_tf.input.manifest import (
+    Manifest,
     Rows,
     check_manifests,
     dynamic_masks,
@@ -32,7 +33,14 @@ from albert_tf.input.masking import Masks
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
-from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data, find_adjacent_files
+from albert_tf.interop.adjacent_files import (
+    AdjacentFiles,
+    EvaluatedSet,
+    evaluation_data,
+    find_adjacent_files,
+    load_tokenizer,
+)
+from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.folder import is_trained
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraining_task
@@ -167,15 +175,10 @@ class Records(NamedTuple):
         Returns:
             File name -> content; empty, with a note, if the vocabulary is not found.
         """
-        name = ""
-        for path, manifest in self.manifests.items():
-            settings = manifest["settings"]
-            name = settings.get("spm_model_file") or settings.get("vocab_file") or ""
-            digest = (manifest.get("vocabulary") or {}).get("sha256")
-            for found in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
-                if name and digest and exists(found) and sha256_of(found) == digest:
-                    is_model = name.endswith(".model")
-                    return {os.path.basename(name) if is_model else "vocab.txt": read_bytes(found)}
+        name, found = self._vocabulary()
+        if found:
+            is_model = name.endswith(".model")
+            return {os.path.basename(name) if is_model else "vocab.txt": read_bytes(found)}
         if name:
             _logger.info(
                 "note: the vocabulary %s of the training data was not found unchanged, and is not "
@@ -183,6 +186,28 @@ class Records(NamedTuple):
                 name,
             )
         return {}
+
+    def _vocabulary(self) -> tuple[str, str | None]:
+        """Return the recorded name of the vocabulary, "" if none, and the path of the file."""
+        name = ""
+        for path, manifest in self.manifests.items():
+            settings = manifest["settings"]
+            name = settings.get("spm_model_file") or settings.get("vocab_file") or ""
+            digest = (manifest.get("vocabulary") or {}).get("sha256")
+            for found in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
+                if name and digest and exists(found) and sha256_of(found) == digest:
+                    return name, found
+        return name, None
+
+    def tokenizer(self, folder: str) -> Tokenizer | None:
+        """Load the vocabulary of the files, or else that in a training folder; None without any."""
+        adjacent = find_adjacent_files(folder)
+        path = self._vocabulary()[1] or adjacent.vocabulary
+        if not path:
+            return None
+        manifests = (converted(each, path, Manifest) for path, each in self.manifests.items())
+        own = [AdjacentFiles(normalization=each.normalization) for each in manifests]
+        return load_tokenizer(path, None, [*own, adjacent])
 
     def evaluation_data(self, options: PretrainingOptions) -> str:
         """Return the content of `evaluation_data.json`: what the results are about."""

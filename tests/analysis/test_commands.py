@@ -109,8 +109,8 @@ def test_every_analysis_of_a_training_folder(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit):
         command.cli()
     assert capsys.readouterr().err == (
-        "albert-analyze: error: heads: the first word must be one of layers, attention, "
-        "parameters\n"
+        "albert-analyze: error: heads: the first word must be one of layers, pairs, "
+        "attention, parameters\n"
     )
 
 

@@ -1,0 +1,132 @@
+"""Minimal pairs: how often a model finds a good sentence more probable than a bad one.
+
+The model needs no training for it, so this shows what pretraining has taught: agreement, word
+order, reference, ... Sentences are compared by their pseudo-log-likelihoods (`PLL-word-l2r` and,
+as `original`, that of single tokens; see `albert_tf.training.likelihood`).
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+
+from albert_tf.engines.base import Engine
+from albert_tf.errors import InputError
+from albert_tf.input.examples import Features, MemoryStream, length_buckets
+from albert_tf.input.minimal_pairs import Pair
+from albert_tf.report.intervals import wilson
+from albert_tf.report.sections import Table, table
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.likelihood import (
+    LOG_PROBABILITIES,
+    LikelihoodModel,
+    pseudo_log_likelihoods,
+)
+from albert_tf.training.loop import has_nan, predict
+
+# What results about all pairs, and those about a phenomenon, begin with.
+_ALL, _EACH = "pairs", "pairs/"
+
+
+class PairScorer:
+    """Scores pairs with the current weights of a pretraining model.
+
+    Args:
+        engine, model: on which and with which log-probabilities are computed.
+        tokenizer: with the vocabulary of the model.
+        pairs: at least one.
+        batch_size: sequences in a batch, over all devices.
+
+    Raises:
+        InputError: If a sentence is too long for the model, or an engine cannot be fed with it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        pairs: Sequence[Pair],
+        batch_size: int,
+    ):
+        self._engine, self._tokenizer, self._batch_size = engine, tokenizer, batch_size
+        self._pairs = pairs
+        texts = [text for pair in pairs for text in (pair.good, pair.bad)]
+        self._sequences = tokenizer(texts, padding=False)["input_ids"]
+        limit, longest = model.config.max_position_embeddings, 0
+        for number, ids in enumerate(self._sequences):
+            if len(ids) > limit:
+                raise InputError(
+                    f"{pairs[number // 2].location}: {len(ids):,} tokens; the model reads at most "
+                    f"{limit:,}"
+                )
+            longest = max(longest, len(ids))
+        self._length = next(each for each in length_buckets(limit) if each >= longest)
+        checksum = zlib.crc32("\n".join(texts).encode())
+        engine.workers.check_same({"minimal pairs": {"count": len(pairs), "checksum": checksum}})
+        outputs = (LOG_PROBABILITIES,)
+        self._step = engine.prediction_step(LikelihoodModel(model), outputs, engine.devices)
+
+    def scores(self, progress: Callable[[int], None] = lambda texts: None) -> np.ndarray:
+        """Return log-likelihoods, float64 `[pairs, 2, 2]`: good and bad, word-l2r and original."""
+        is_tpu = self._engine.devices.is_tpu
+
+        def log_probabilities(features: Features) -> np.ndarray:
+            stream = MemoryStream(
+                features, self._length, self._batch_size, pad_to_max_length=is_tpu
+            )
+            return predict(self._engine, self._step, stream)[LOG_PROBABILITIES]
+
+        found = pseudo_log_likelihoods(
+            self._sequences, self._tokenizer, log_probabilities, (True, False), progress
+        )
+        return found.reshape(-1, 2, 2)
+
+    def results(self) -> dict[str, float]:
+        """Return accuracies of all pairs, by both scores, and of each phenomenon; see `results`."""
+        scores = self.scores()
+        original = results(self._pairs, scores[..., 1])
+        return {
+            **results(self._pairs, scores[..., 0]),
+            f"{_ALL}_original_accuracy": original[f"{_ALL}_accuracy"],
+        }
+
+
+def results(pairs: Sequence[Pair], scores: np.ndarray) -> dict[str, float]:
+    """Return the share of pairs whose good sentence has the higher score, and their number.
+
+    These are `pairs_accuracy` and `pairs_weight`, and of each phenomenon
+    `pairs/PHENOMENON_accuracy` and `pairs/PHENOMENON_weight`. NaN if a score, of `[pairs, 2]`, is.
+    """
+    right = (scores[:, 0] > scores[:, 1]).astype(np.float64)
+    if has_nan({"scores": scores}):
+        right[:] = np.nan
+    named = {_ALL: np.ones(len(pairs), bool)}
+    phenomena = np.array([pair.phenomenon for pair in pairs])
+    named |= {f"{_EACH}{name}": phenomena == name for name in sorted(set(phenomena) - {""})}
+    found = {}
+    for name, chosen in named.items():
+        found[f"{name}_accuracy"] = float(right[chosen].mean())
+        found[f"{name}_weight"] = float(chosen.sum())
+    return found
+
+
+def pairs_table(found: Mapping[str, float], others: Mapping[str, float] | None = None) -> Table:
+    """Return accuracies as a table with 95% intervals, one phenomenon per row.
+
+    `found`, and maybe `others` by the original score, are as of `results`.
+    """
+    rows = []
+    for name, count in found.items():
+        stem = name.removesuffix("_weight")
+        if name == stem or not stem.startswith((_EACH, f"{_ALL}_")) and stem != _ALL:
+            continue
+        row = ["all" if stem == _ALL else stem.removeprefix(_EACH).replace("_", " "), count]
+        for each in (found, others or {}):
+            accuracy = each.get(f"{stem}_accuracy")
+            interval = None if accuracy is None else wilson(accuracy * count, count)
+            row += [accuracy, interval and f"{interval.low:.1%} to {interval.high:.1%}"]
+        rows.append(row)
+    shown = {"phenomenon": "", "pairs": ",.0f", "accuracy": ".1%", "95% interval": ">"}
+    return table({**shown, "original": ".1%", "its interval": ">"}, rows)
