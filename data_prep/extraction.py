@@ -8,6 +8,7 @@ be kept of them in order, so the bytes do not depend on the number of processes.
 import dataclasses
 import io
 import itertools
+import math
 import os
 import time
 from collections import Counter
@@ -197,9 +198,11 @@ def _extract_units(
     Returns:
         Their number, and when the run started, had it not been interrupted.
     """
-    units = read = 0
+    units = read = found = 0
+    limit = job.options.sample_documents or math.inf
     while record := work.record(_unit_name(units)):
         units += 1
+        found += len(record["pieces"])
         read += record["counts"]["input_bytes"]
         start -= record["seconds"]
     begin, documents = time.monotonic(), 0
@@ -207,7 +210,7 @@ def _extract_units(
         start_workers(job.options, input_bytes, _prepare, (job,)) as workers,
         ThroughputLine("read", "MB", input_bytes / 1e6, read / 1e6) as progress,
     ):
-        tasks = itertools.islice(_tasks(job), units, None)
+        tasks = itertools.islice(_tasks(job), units, None if found < limit else units)
         for record in workers.map(_extract_unit, tasks):
             record["seconds"], begin = time.monotonic() - begin, time.monotonic()
             with work.writing():
@@ -216,6 +219,9 @@ def _extract_units(
             read += record["counts"]["input_bytes"]
             documents += len(record["documents"])
             progress.update(read / 1e6, f"{documents:,} documents" if documents else "")
+            found += len(record["pieces"])
+            if found >= limit:
+                break
     return units, start
 
 
@@ -264,6 +270,7 @@ def _documents(
                 seen.add(key)
                 yield paragraph.split("\n") if paragraph else []
 
+    free = options.sample_documents
     for unit in range(units):
         record = work.require_record(_unit_name(unit))
         counts += Counts(**record["counts"])
@@ -272,7 +279,10 @@ def _documents(
             removed.write("".join(rows).encode("utf-8", "replace"))
         weight = job.sources[record["source"]].weight
         content = io.BytesIO(record.get("content", b""))
-        for size, *fields in record["documents"]:
+        pieces = record["pieces"]
+        if options.sample_documents:
+            pieces, free = pieces[:free], free - len(pieces)
+        for size, *fields in record["documents"][: sum(pieces)]:
             text = content.read(size)
             if not options.unique_paragraphs:
                 yield OutputDocument(text, *fields)
@@ -324,10 +334,11 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
     found: list[tuple] = []
     removed: list[list[str]] = []
     content: list[bytes] = []
+    pieces: list[int] = []  # of each document
     for document in format.documents(unit, _job.reader_options, counts):
         if (kept := _job.filters.apply(document, counts, removed)) is None:
             continue
-        document = kept
+        document, before = kept, len(found)
         paragraphs = split_paragraphs(document, options, format.has_sentences, counts)
         if not options.unique_paragraphs:
             sentences = (paragraph.sentences for paragraph in paragraphs)
@@ -339,8 +350,11 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
             text = "\n\n".join(map("\n".join, split)).encode()
             found.append((len(text), document.name, document.source, document.key, characters))
             content += text, *keys
-    record = {"source": number, "counts": vars(counts), "documents": found, "removed": removed}
-    return record | {"content": b"".join(content)}
+        pieces += [len(found) - before] * (len(found) > before)
+        if 0 < len(pieces) == options.sample_documents:
+            break
+    record = {"source": number, "counts": vars(counts), "documents": found, "pieces": pieces}
+    return record | {"removed": removed, "content": b"".join(content)}
 
 
 def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:

@@ -91,7 +91,7 @@ class ExtractionOptions(WithPaths):
     )
     unique_paragraphs: bool = option(
         False,
-        "Leave out paragraphs, in --format=text lines, that occurred before, in any document.",
+        "Leave out paragraphs that occurred before, in any document; in --format=text, lines.",
         common=True,
     )
     near_duplicates: float = option(
@@ -120,6 +120,12 @@ class ExtractionOptions(WithPaths):
         minimum=0,
         group="Output",
         common=True,
+    )
+    sample_documents: int = option(
+        0,
+        "For a quick look: end after the first documents, so many, that are not left out each for "
+        "itself, without reading or checking the rest of the input; 0: read all.",
+        minimum=0,
     )
     random_seed: int = seed_option(12345, "Seed of the choice of held-out and sampled documents.")
     num_processes: int = option(

@@ -126,6 +126,7 @@ class ReaderOptions:
     document_sentences: int = 0
     templates: str = ""
     skip_bad_files: bool = False
+    sample_documents: int = 0
     bad_files: list[str] = dataclasses.field(default_factory=list)
     file_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -134,7 +135,12 @@ class ReaderOptions:
         return self.file_names.get(path, os.path.basename(path))
 
     def readable(self, paths: Iterable[str], check: Callable[[str], object]) -> list[str]:
-        """Return the files that can be read, see `text_units.readable`."""
+        """Return the files that can be read, see `text_units.readable`.
+
+        For a sample, they are not read to know that, so that most are never read.
+        """
+        if self.sample_documents and not self.skip_bad_files:
+            return list(paths)
         return readable(paths, check, self.skip_bad_files, self.bad_files)
 
 

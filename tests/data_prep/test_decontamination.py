@@ -134,13 +134,23 @@ def test_processes_and_interruptions_change_nothing(corpus, tmp_path, monkeypatc
     assert written() == expected
     for path in tmp_path.glob("out.*"):
         path.unlink()
+
+    def interrupted():
+        with monkeypatch.context() as patch:
+            patch.setattr(extraction, "publish_files", lambda *arguments: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                extract(options)
+
+    interrupted()
     with monkeypatch.context() as patch:
-        patch.setattr(extraction, "publish_files", lambda *arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            extract(options)
-    monkeypatch.setattr(extraction, "_extract_unit", None)  # all units are finished
-    extract(options)
+        patch.setattr(extraction, "_extract_unit", None)  # all units are finished
+        extract(options)
     assert written() == expected
+    interrupted()
+    (tmp_path / "eval" / "dev.tsv").write_text(f"{SECRET}\nmore\n")
+    monkeypatch.setattr(extraction, "_extract_unit", None)
+    with pytest.raises(TypeError):  # other evaluation sets: from scratch
+        extract(options)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from data_prep import extract_corpus, extraction, output_documents, parallel
-from data_prep.corpora import text
+from data_prep.corpora import CORPUS_FORMATS, text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from tests.data_prep.corpora.test_wikipedia import dump, page
@@ -66,7 +66,8 @@ def contents(options: ExtractionOptions) -> dict[str, bytes]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True}, {"near_duplicates": 0.5}])
+@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True}, {"near_duplicates": 0.5},
+                                     {"sample_documents": 130}])  # fmt: skip
 def test_the_number_of_processes_changes_nothing(options, monkeypatch, changes):
     options = dataclasses.replace(options, **changes)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
@@ -110,7 +111,9 @@ def test_weights_of_sources(options):
     assert 0.35 < counts[3] / counts.total() < 0.65
 
 
-@pytest.mark.parametrize("format", ["text", "books", "wikitext", "table", "wikipedia"])
+@pytest.mark.parametrize(
+    "format", ["text", "books", "wikitext", "table", "wikipedia", "reading_sets"]
+)
 def test_of_equal_paragraphs_the_first_is_written(tmp_path, monkeypatch, format):
     monkeypatch.setattr(text, "_UNIT_BYTES", 1)  # units of a document
     gap = "\n" if format in ("text", "table") else "\n\n"
@@ -123,6 +126,8 @@ def test_of_equal_paragraphs_the_first_is_written(tmp_path, monkeypatch, format)
         content = gap.join(paragraphs)
         if format == "table":
             content = json.dumps({"text": content})
+        elif format == "reading_sets":
+            content = json.dumps({"article": "\n".join(paragraphs), "id": name})
         elif format == "wikitext":
             content = f" = {name} = \n{content}"
         elif format == "wikipedia":
@@ -144,6 +149,53 @@ def test_of_equal_paragraphs_the_first_is_written(tmp_path, monkeypatch, format)
     )["outputs"].values()
     assert weighted["documents"] == 2
     assert documents(options.output_file) == [f"Two.\n{second}\nOne."] * 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True}, {"near_duplicates": 0.9}])
+@pytest.mark.parametrize("format", ["text", "books", "table"])
+def test_a_sample_ends_after_its_documents(tmp_path, monkeypatch, format, changes):
+    monkeypatch.setattr(text, "_UNIT_BYTES", 100)
+    ending = "jsonl" if format == "table" else "txt"
+    for number in range(9):
+        texts = [f"File {number} begins with {word}. It is short." for word in ("one", "two")]
+        rows = [json.dumps({"text": each}) for each in texts]
+        content = "\n".join(rows) if format == "table" else "\n\n".join(texts)
+        (tmp_path / f"in-{number}.{ending}").write_text(content)
+    options = corpus_options(tmp_path, format, "in-*", **changes)
+    whole = extract(options)
+    expected = documents(options.output_file)
+    (tmp_path / f"in-7.{ending}").write_bytes(b"\xff")
+    count = 3 if format == "books" else 5
+    sampled = dataclasses.replace(options, sample_documents=count)
+    summary = extract(sampled)
+    assert documents(options.output_file) == expected[:count]
+    assert summary["input_bytes"] < whole["input_bytes"] / 2
+    with monkeypatch.context() as patch:  # it resumes
+        patch.setattr(extraction, "publish_files", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            extract(sampled)
+        patch.setattr(extraction, "_extract_unit", None)
+        patch.setattr(extraction, "publish_files", output_documents.publish_files)
+        extract(sampled)
+    assert documents(options.output_file) == expected[:count]
+    with pytest.raises(InputError, match="in-7"):
+        extract(dataclasses.replace(options, sample_documents=99))
+
+
+def test_a_sample_ends_inside_a_file(tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("\n\n".join(f"Text {number}." for number in range(99)))
+    read = []
+    row = CORPUS_FORMATS["text"]
+
+    def watched(*arguments):
+        for document in row.documents(*arguments):
+            read.append(document)
+            yield document
+
+    monkeypatch.setitem(CORPUS_FORMATS, "text", row._replace(documents=watched))
+    options = corpus_options(tmp_path, "text", sample_documents=4, max_document_sentences=1)
+    extract(options)
+    assert len(read) == len(documents(options.output_file)) == 4
 
 
 def test_an_ideograph_counts_as_a_word(tmp_path):
