@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -270,7 +270,12 @@ class CheckpointFolder(abc.ABC):
         return path
 
     def add(
-        self, path: str, keep: int, keep_every_n_hours: float, replaced: Sequence[str] | None = None
+        self,
+        path: str,
+        keep: int,
+        keep_every_n_hours: float,
+        kept_steps: Collection[int] = (),
+        replaced: Sequence[str] | None = None,
     ) -> None:
         """List a complete checkpoint as the latest, then remove those that it replaces.
 
@@ -281,13 +286,15 @@ class CheckpointFolder(abc.ABC):
             path: of the checkpoint.
             keep: number of latest checkpoints to keep.
             keep_every_n_hours: of older ones, one per this many hours stays for good; 0 for none.
+            kept_steps: whose checkpoints stay for good, besides the `keep` latest ones.
             replaced: what it replaces, instead of the oldest beyond `keep`.
         """
         name, now = os.path.basename(path), time.time()
         before = self.read_list() or CheckpointList(name)
-        saved = {other: when for other, when in before.saved.items() if other != name}
-        saved[name] = now
-        last_kept, obsolete = before.last_kept or now, list(map(os.path.basename, replaced or ()))
+        others = {other: when for other, when in before.saved.items() if other != name}
+        saved = {n: t for n, t in (*others.items(), (name, now)) if step_of(n) not in kept_steps}
+        last_kept = before.last_kept or now
+        obsolete = [os.path.basename(p) for p in replaced or () if step_of(p) not in kept_steps]
         for other in list(saved)[:-keep] if replaced is None else ():
             if keep_every_n_hours and saved[other] - last_kept >= 3600 * keep_every_n_hours:
                 last_kept = saved.pop(other)

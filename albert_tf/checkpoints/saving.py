@@ -47,6 +47,7 @@ class Checkpoints(AbstractContextManager):
         workers: that train together, `albert_tf.engines.workers.Workers`.
         keep: number of latest checkpoints to keep.
         keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
+        kept_steps: whose checkpoints stay for good, besides the latest ones.
 
     Attributes:
         latest: path of the checkpoint that was restored last, or last known to be complete.
@@ -64,6 +65,7 @@ class Checkpoints(AbstractContextManager):
         workers: Any,
         keep: int = 5,
         keep_every_n_hours: float = 0,
+        kept_steps: Collection[int] = (),
     ):
         self.folder = folder
         self.state = state
@@ -71,7 +73,7 @@ class Checkpoints(AbstractContextManager):
         self.good: str | None = None
         self._bad: list[str] = []  # those since then
         self._workers = workers
-        self._keep = keep, keep_every_n_hours
+        self._keep = keep, keep_every_n_hours, kept_steps
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[str] | None = None
 

@@ -117,6 +117,8 @@ def train(
                 if log:
                     log.begin_stage(stage.batch_size)
             steps_to_save = options.save_checkpoints_steps - step % options.save_checkpoints_steps
+            listed = (each - step for each in options.steps_to_save if each > step)
+            steps_to_save = min(steps_to_save, next(listed, steps_to_save))
             last = min(num_train_steps, stage.end)
             count = min(iterations_per_loop, steps_to_save, last - step)
             if evaluation is not None:
@@ -166,6 +168,9 @@ def train(
                 break
         if log and not stop_signal and (warning := health.ending(checkpoints.good)):
             _logger.warning("%s", warning)
+        if log and not stop_signal and (beyond := [s for s in options.steps_to_save if s > step]):
+            message = "`save_steps`: not saved, as training ended at step %d: %s"
+            _logger.warning(message, step, ", ".join(map(str, beyond)))
         with workers.synchronized():  # no worker ends before the chief has saved
             checkpoints.wait()
         stop_signal = workers.agree(signals.received)

@@ -125,6 +125,11 @@ class TrainingOptions(DeviceOptions):
         "In addition, keep one checkpoint per this many hours permanently; 0 for none.",
         minimum=0,
     )
+    save_steps: tuple[str, ...] = option(
+        (),
+        "Steps whose checkpoints are saved too and kept permanently, such as 1000,2000,5000, "
+        "besides the latest ones.",
+    )
     iterations_per_loop: int = option(
         0,
         "Steps per call of the engine and per line of the logs; does not change the weights. 0 "
@@ -159,7 +164,13 @@ class TrainingOptions(DeviceOptions):
                     )
 
     def check_steps(self) -> None:
-        """Raise InputError if the cool-down does not fit into the number of training steps."""
+        """Raise InputError if the cool-down, or a step to save, is beyond the training steps."""
+        for step in self.save_steps:
+            if not (step.isdecimal() and 1 <= int(step) <= self.num_train_steps):
+                raise InputError(
+                    f"`save_steps`={','.join(self.save_steps)}: must be steps from 1 to "
+                    f"{self.num_train_steps}, the last training step"
+                )
         warm = self.start_warmup_step + self.num_warmup_steps
         if self.cooldown_steps and warm + self.cooldown_steps > self.num_train_steps:
             raise InputError(
@@ -167,6 +178,11 @@ class TrainingOptions(DeviceOptions):
                 f"{max(self.num_train_steps - warm, 0)}, what the warm-up leaves of the "
                 f"{self.num_train_steps} training steps"
             )
+
+    @property
+    def steps_to_save(self) -> tuple[int, ...]:
+        """`save_steps` as numbers, in order."""
+        return tuple(sorted(map(int, self.save_steps)))
 
     @property
     def stages(self) -> tuple[Stage, ...]:

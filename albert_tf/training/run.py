@@ -6,13 +6,13 @@ import errno
 import json
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import keras
 
 from albert_tf import files
-from albert_tf.checkpoints import check_engine
+from albert_tf.checkpoints import check_engine, step_of
 from albert_tf.checkpoints.saving import Checkpoints
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine, create_engine
@@ -219,6 +219,7 @@ def restore(
         engine.workers,
         options.keep_checkpoint_max,
         options.keep_checkpoint_every_n_hours,
+        options.steps_to_save,
     )
     with engine.workers.synchronized():
         if engine.workers.is_chief:
@@ -236,7 +237,7 @@ def restore(
         origin = origin_file(options.init_checkpoint)
     else:
         _logger.info("starting from random weights")
-    _warn_of_steps(training_step.step, options)
+    _warn_of_steps(training_step.step, options, list(map(step_of, folder.all())))
     training_step.check_replicas()
     dtype = json.dumps({"dtype": options.dtype}) + "\n"
     more = {**description, **origin, DTYPE_FILE: dtype, **start_file(options, data, teacher)}
@@ -244,7 +245,11 @@ def restore(
     return checkpoints
 
 
-def _warn_of_steps(step: int, options: TrainingOptions) -> None:
+def _warn_of_steps(step: int, options: TrainingOptions, saved: Collection[int]) -> None:
+    missed = [each for each in options.steps_to_save if each <= step and each not in saved]
+    if missed:
+        message = "`save_steps`: not saved, as training resumes from step %d: %s"
+        _logger.warning(message, step, ", ".join(map(str, missed)))
     total, warmup = options.num_train_steps, options.start_warmup_step + options.num_warmup_steps
     if step > total:
         _logger.warning(

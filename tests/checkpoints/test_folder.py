@@ -138,6 +138,21 @@ def test_one_in_so_many_hours_stays_for_good(kind, tmp_path, monkeypatch):
     assert kind.steps_in(tmp_path) == [5, 9, 11, 12]
 
 
+def test_listed_steps_stay_for_good_besides_the_latest(kind, tmp_path):
+    for steps in ((1,), (2, 3, 4, 5), (6, 7, 8)):
+        kind.save(tmp_path, steps, keep=2, kept_steps=(1, 3, 7))
+        assert kind.restored(tmp_path) == steps[-1]
+    assert kind.steps_in(tmp_path) == [1, 3, 6, 7, 8], "two more than the three"
+    state = kind.state(0)
+    with kind.checkpoints(tmp_path, state, keep=2, kept_steps=(1, 3, 7, 9)) as checkpoints:
+        for step in (9, 10, 11):
+            state.tree = kind.state(step).tree
+            checkpoints.save(is_good=False)
+    assert kind.steps_in(tmp_path) == [1, 3, 6, 7, 8, 9, 11], "one of a run that has diverged, too"
+    kind.save(tmp_path, (12, 13, 14), keep=2)
+    assert kind.steps_in(tmp_path) == [1, 3, 7, 9, 13, 14], "without the flag"
+
+
 def test_what_a_kill_left_to_remove_is_removed_after_the_next_save(kind, tmp_path, monkeypatch):
     def kill(self, path):
         if kind.kind.is_checkpoint(path):
