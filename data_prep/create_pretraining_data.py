@@ -57,11 +57,9 @@ def run(options: PretrainingDataOptions) -> None:
 def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> None:
     lost = manifest["truncated_tokens"] / (manifest["tokens"] * options.dupe_factor)
     single = options.packing == "fit" and options.objective == "sop"
-    why = "single sentences" if single else f"to fit {options.max_seq_length} tokens"
-    print(
-        f"lost: {lost:.1%} of the tokens, cut off {why}, and "
-        f"{manifest['dropped_chunks']:,} single sentences without a pair"
-    )
+    why = "off single sentences" if single else f"to fit {options.max_seq_length} tokens"
+    without = counted(manifest["dropped_chunks"], "single sentence")
+    print(f"lost: {lost:.1%} of the tokens, cut {why}, or in {without} without a pair")
     if lost >= _NOTABLE_LOSS and options.packing == "original":
         print(
             "--packing=fit, or a larger --max_seq_length, loses less; other copies of a document "

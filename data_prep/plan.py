@@ -31,8 +31,9 @@ VERSION = 4
 _TOKENS_PER_BUCKET = 32_000_000
 _MIN_BUCKETS = 16  # so that several processes can share the work on a single file
 _BYTES_PER_TOKEN = 3
-# Pairs of nsp exchange segments within a bucket, which must have some of several documents.
-_MIN_TOKENS_OF_NSP = 1_000_000
+# Pairs of nsp exchange segments within a bucket, which must have some of several documents; and
+# rows are filled within one.
+_MIN_TOKENS_TOGETHER = 1_000_000
 
 _MOST_CHARACTERS, _MOST_FILES = 50, 100
 _TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba", "rjieba", "icu4py")
@@ -82,8 +83,8 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
     )
     tokens = text * options.dupe_factor // _BYTES_PER_TOKEN
     least = _MIN_BUCKETS
-    if options.objective == "nsp":
-        least = min(least, max(1, tokens // _MIN_TOKENS_OF_NSP))
+    if options.objective == "nsp" or options.pack_rows:
+        least = min(least, max(1, tokens // _MIN_TOKENS_TOGETHER))
     buckets = max(least, -(-tokens // _TOKENS_PER_BUCKET))
     settings = dataclasses.asdict(options)
     if not options.pack_rows:
@@ -228,9 +229,10 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
             "`one_segment_chunks`=drop: every document is a single sentence, so there are no "
             "pairs; use split, and check that blank lines only separate documents"
         )
+    least = "four words" if plan.options.packing == "fit" else "two tokens"
     raise InputError(
-        f"`input_file`: every document in {inputs} is a single token, so there are no pairs; a "
-        "pair needs two sentences, or one of at least two tokens"
+        f"`input_file`: every document in {inputs} is a single sentence of less than {least}, so "
+        f"there are no pairs; a pair needs two sentences, or one of at least {least}"
     )
 
 

@@ -81,7 +81,8 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     if manifest := finished_manifest(plan):
         return manifest
     note = masking_of(options).shortfall(options.max_seq_length)
-    if note and options.masking == "static":  # of dynamic masks, training decides
+    # Of dynamic masks, training decides; but rows are full when they have no room for predictions.
+    if note and (options.masking == "static" or options.pack_rows):
         logger.info("%s", note)
     with WorkFolder.resume(outputs[0], options.work_dir, plan.fingerprint) as work:
         with work.kept_after_error():

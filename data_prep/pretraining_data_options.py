@@ -97,6 +97,7 @@ class PretrainingDataOptions(WithPaths):
         "segment; fit: stop before a sentence that does not fit, which starts the next example, "
         "and with --pack_rows where examples together fill rows.",
         choices=("original", "fit"),
+        common=True,
     )
     pack_rows: bool = option(
         False,

@@ -78,7 +78,7 @@ class Pairs(NamedTuple):
             nsp: whether the second segment must come from another document.
         seeds: uint64 `[pairs]`, the seed of each example.
         documents: int64 `[pairs]`, index of the document.
-        truncated_tokens: number of tokens cut off to fit the length.
+        truncated_tokens: number of tokens cut off to fit the length, or in dropped chunks.
         dropped_chunks: number of chunks without a pair (too short to split, or dropped).
     """
 
@@ -231,6 +231,7 @@ def _cut_documents(
                 # An empty segment: nothing to split, or a sentence without tokens.
                 if begin == end or (has_pairs and middle in (begin, end)):
                     dropped += 1
+                    truncated += following - chunk
                     continue
                 truncated += begin - chunk + following - end
                 pair = (begin, middle, middle, end)

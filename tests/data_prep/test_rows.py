@@ -109,13 +109,33 @@ def test_rows_have_the_examples_of_an_unpacked_run(options, monkeypatch, flags):
         assert manifest.get(name) == unpacked_manifest.get(name), name
 
 
-def test_few_predictions_are_shared_by_the_examples_of_a_row(options):
+def test_the_examples_of_a_small_corpus_share_rows(options, tmp_path):
+    text = tmp_path / "short.txt"
+    text.write_text("\n\n".join(["Rows are filled with short examples.\n" * 3] * 60))
+    long = dataclasses.replace(options, input_file=(str(text),), max_seq_length=512, pack_rows=True)
+    manifest, _ = create(dataclasses.replace(long, max_predictions_per_seq=77))
+    assert manifest["fill"] > 0.8
+
+
+def test_few_predictions_are_shared_by_the_examples_of_a_row(options, caplog):
     few = dataclasses.replace(options, max_predictions_per_seq=4, pack_rows=True)
+    with caplog.at_level("INFO"):
+        create(dataclasses.replace(few, masking="dynamic"))
+    assert "`max_predictions_per_seq`=4 masks at most 6.2%" in caplog.text
     manifest, rows = create(few)
     assert 0.04 < manifest["masked_share"] < 4 / 64
     examples = unpacked(rows)
     shares = examples["masked_lm_weights"].sum(1) / examples["input_mask"].sum(1)
     assert (shares > 0).all()
+
+
+@pytest.mark.parametrize(("packing", "least"), [("original", "two tokens"), ("fit", "four words")])
+def test_text_without_pairs(options, tmp_path, packing, least):
+    text = tmp_path / "short.txt"
+    text.write_text("the\n\nand\n")
+    short = dataclasses.replace(options, input_file=(str(text),), packing=packing)
+    with pytest.raises(InputError, match=f"a single sentence of less than {least}, so there are"):
+        create(short)
 
 
 def test_the_command_and_inspect_show_rows(options, capsys):
