@@ -34,8 +34,7 @@ class PassageOptions:
 
 def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]:
     """Yield passages of consecutive sentences, without words that contain the source's name."""
-    stem = source.rsplit(".", 1)[0]
-    name = re.compile(rf"\S*{re.escape(stem)}\S*", re.IGNORECASE)
+    name = re.compile(rf"\S*{re.escape(source)}\S*", re.IGNORECASE)
     words: list[str] = []
     for sentence in sentences:
         words.extend(name.sub("", sentence).split())
@@ -50,7 +49,7 @@ def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]
     sources = read_lines(f"{corpus_dir}/{split}.sources.tsv")
     texts = read_documents(f"{corpus_dir}/{split}.txt")
     for sentences, line in zip(texts, sources, strict=True):
-        source = line.split("\t")[0]
+        source = line.split("\t")[0].rsplit(".", 1)[0]
         found[source].extend(passages(sentences, source, min_words))
     return found
 

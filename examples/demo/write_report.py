@@ -90,8 +90,7 @@ def headlines(held_out: dict[str, float], check: dict, passages: Passages) -> li
             f"{masked_lm:.1%}",
             [
                 f"{check['masked_lm_top5_accuracy']:.1%} among the five best predictions",
-                f"{check['most_frequent_token_accuracy']:.1%} by always predicting "
-                f"\N{LEFT DOUBLE QUOTATION MARK}{word(check)}\N{RIGHT DOUBLE QUOTATION MARK}, "
+                f"{check['most_frequent_token_accuracy']:.1%} by always predicting {word(check)}, "
                 f"{check['masked_tokens']:,} tokens",
             ],
         ),
@@ -112,8 +111,9 @@ def headlines(held_out: dict[str, float], check: dict, passages: Passages) -> li
 
 
 def word(check: dict) -> str:
-    """Return the most frequent token as text."""
-    return check["most_frequent_token"].removeprefix("\u2581")
+    """Return the most frequent token as text, in quotation marks."""
+    text = check["most_frequent_token"].removeprefix("\u2581")
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{text}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
 def pretraining(folder: str, held_out: dict[str, float], check: dict) -> Section:
@@ -259,7 +259,7 @@ def run(options: ReportOptions) -> None:
     write_text(f"{folder}/report.html", render(page))
     order, pairs = held_out["sentence_order_accuracy"], check["sentence_order_examples"]
     print(f"masked tokens   {held_out['masked_lm_accuracy']:.1%} right on held-out documents")
-    print(f"                {check['most_frequent_token_accuracy']:.1%} by always {word(check)!r}")
+    print(f"                {check['most_frequent_token_accuracy']:.1%} by always {word(check)}")
     print(f"sentence order  {order:.1%} right (95% interval {interval(order, pairs)})")
     print(f"                {check['most_frequent_order_accuracy']:.1%} by always the same answer")
     print(f"passages        {passages.pretrained:.1%} right, {passages.scratch:.1%} from scratch")

@@ -7,6 +7,7 @@ import pytest
 from albert_tf.errors import InputError
 from examples.demo import package_docs, passages
 from examples.demo.__main__ import State, _key
+from examples.demo.update_docs import MARK, PAGES, RECORD, ROOT, filled, outputs
 from examples.demo.write_report import Passages, headlines
 
 
@@ -63,11 +64,11 @@ def test_passages_come_from_sources_on_both_sides_and_do_not_name_them(corpus, t
         lines = (tmp_path / "out" / f"{split}.tsv").read_text().splitlines()
         assert lines[0] == "text\tlabel"
         rows = [line.split("\t") for line in lines[1:]]
-        assert {label for _, label in rows} == {"apple.txt", "bolt"}
+        assert {label for _, label in rows} == {"apple", "bolt"}
         for text, label in rows:
-            assert label.split(".")[0] not in text.lower()
+            assert label not in text.lower()
             assert len(text.split()) >= 10
-        for label in ("apple.txt", "bolt"):
+        for label in ("apple", "bolt"):
             assert 0 < sum(row[1] == label for row in rows) <= most
 
 
@@ -121,3 +122,28 @@ def test_results_of_the_export_are_compared():
     assert order.notes[0] == "95% interval 50.2% to 69.1%, 100 pairs"  # Wilson
     held_out["sentence_order_accuracy"] = 0.62
     assert headlines(held_out, CHECK, PASSAGES)[3].value == "differs by 0.02"
+
+
+def test_pages_have_the_figures_of_one_run():
+    record, names = json.loads(RECORD.read_text()), set()
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        assert filled(text, record, record) == text
+        names |= {name for _, name in MARK.findall(text)}
+    assert names == set(record)
+
+
+def test_what_follows_a_mark_is_replaced():
+    page = "It takes <!-- demo: time -->1 minute.\n\n<!-- demo: check -->\n```\nold\n```\nEnd"
+    old = {"time": "1 minute", "check": "```\nold\n```"}
+    log = (
+        "\n[1/2] Reload\n      What it does.\n      $ python -m examples.demo.check_export demo\n"
+        f"first = 1\n{'word ' * 20}end\n      -> demo/check.json (1.0 kB)\n      1.0 s, at most\n"
+    )
+    new = filled(page, old, {"time": "2 minutes", "check": outputs(log)["check"]})
+    assert new == (
+        "It takes <!-- demo: time -->2 minutes.\n\n<!-- demo: check -->\n"
+        f"```\nfirst = 1\n{' '.join(['word'] * 20)}\n    end\n```\nEnd"
+    )
+    with pytest.raises(InputError, match="demo: time -->: has '2 minutes.* in place of '1 minute'"):
+        filled(new, old, old)
