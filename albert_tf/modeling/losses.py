@@ -9,6 +9,7 @@ over the whole batch, however unevenly the masked positions are distributed.
 
 import abc
 import math
+from typing import Any
 
 from keras import ops
 
@@ -121,6 +122,9 @@ class PretrainingObjective(Objective):
         pair_objective: "sop" (are the segments in order), "nsp" (is the second one from the same
             document), "none" (no pairs) or another of `PAIR_OBJECTIVES`. All have the same head and
             loss; only their names differ.
+        characters: of each token of the vocabulary, integers `[vocab]`, -1 if unknown. With them,
+            `characters_loss` is the sum over masked tokens, whose weight is their characters; it is
+            measured, but not learned.
 
     Example:
         >>> objective = albert_tf.PretrainingObjective("sop")
@@ -130,7 +134,7 @@ class PretrainingObjective(Objective):
 
     epsilon = {"masked_lm": 1e-5}
 
-    def __init__(self, pair_objective: str = "sop"):
+    def __init__(self, pair_objective: str = "sop", characters: Any = None):
         self.pair_objective = pair_objective
         part = PAIR_OBJECTIVES[pair_objective].part
         self._pair_parts = (part,) if part else ()
@@ -138,6 +142,10 @@ class PretrainingObjective(Objective):
         measures = ("loss", "accuracy")
         self.quantities = tuple(f"{part}_{measure}" for part in self.parts for measure in measures)
         self.losses = tuple(f"{part}_loss" for part in self.parts)
+        self._characters = characters
+        if characters is not None:
+            self.parts += ("characters",)
+            self.quantities += ("characters_loss",)
         pairs = ("next_sentence_labels",) if self._pair_parts else ()
         self.labels = ("masked_lm_ids", "masked_lm_weights", *pairs)
 
@@ -145,7 +153,15 @@ class PretrainingObjective(Objective):
         examples = example_weights(batch)
         masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
         pairs = {part: ops.sum(_pair_weights(batch)) for part in self._pair_parts}
-        return {"masked_lm": masked, **pairs}
+        counted = {}
+        if self._characters is not None:
+            counts = ops.maximum(self._counts(batch), 0.0)
+            counted["characters"] = ops.sum(counts * batch["masked_lm_weights"] * examples[:, None])
+        return {"masked_lm": masked, **pairs, **counted}
+
+    def _counts(self, batch):
+        """Return the characters of masked tokens, float32 `[batch, predictions]`."""
+        return ops.take(ops.cast(self._characters, "float32"), batch["masked_lm_ids"])
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples = example_weights(batch)
@@ -155,6 +171,9 @@ class PretrainingObjective(Objective):
             "masked_lm_loss": ops.sum(masked * losses),
             "masked_lm_accuracy": ops.sum(masked * hits),
         }
+        if self._characters is not None:
+            is_known = ops.cast(self._counts(batch) >= 0, "float32")
+            sums["characters_loss"] = ops.sum(masked * losses * is_known)
         for part in self._pair_parts:
             labels, weights = batch["next_sentence_labels"], _pair_weights(batch)
             labels = labels if "next_sentence_weights" in batch else labels[:, 0]

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -15,11 +16,15 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, parse_json, read_lines, write_text
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
+from albert_tf.tokenizers.words import WORD_START
 
 FILLED_FILE = "filled_masks.jsonl"
 
 # Examples and masks of each that are shown, and tokens on both sides of a mask.
 _EXAMPLES, _MASKS, _CONTEXT = 6, 3, 12
+# How SentencePiece writes a byte of a character that no piece has.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 # Examples that baselines are computed on.
 MOST_COUNTED = 8192
 
@@ -132,6 +137,23 @@ class HeldOut:
             answers["pairs"].append(batch["next_sentence_labels"][weights > 0])
         joined = {part: np.concatenate(each) for part, each in answers.items()}
         return {part: _baseline(each) for part, each in joined.items() if len(each)}
+
+
+def characters_of(tokenizer: Tokenizer) -> np.ndarray:
+    """Return the number of characters of text that each piece stands for, int32 `[vocab_size]`.
+
+    White space does not count, so that a text has as many under every vocabulary that normalizes it
+    alike. The first byte of a character counts as all of it. -1 for pieces of which it is unknown:
+    symbols, the unknown token, added and unused ones.
+    """
+    counts = np.full(tokenizer.vocab_size, -1, np.int32)
+    is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
+    for id in tokenizer.replacement_ids.tolist():
+        piece = tokenizer.pieces[id]
+        text = piece.removeprefix(CONTINUES) if is_wordpiece else piece.replace(WORD_START, "")
+        byte = _BYTE.fullmatch(text)
+        counts[id] = not 0x80 <= int(byte[1], 16) < 0xC0 if byte else len(text)
+    return counts
 
 
 def _text(tokenizer: Tokenizer, ids: list[int]) -> str:

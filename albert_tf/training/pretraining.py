@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from albert_tf.files import write_text
 from albert_tf.hub.names import local_weights
 from albert_tf.input.minimal_pairs import read_pairs
 from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE
+from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.evaluation import (
     BestCheckpoint,
     PeriodicEvaluation,
@@ -27,7 +29,7 @@ from albert_tf.training.evaluation import (
 )
 from albert_tf.training.folder import check_early
 from albert_tf.training.health import warnings
-from albert_tf.training.held_out import FILLED_FILE, HeldOut
+from albert_tf.training.held_out import FILLED_FILE, HeldOut, characters_of
 from albert_tf.training.loop import evaluate, train
 from albert_tf.training.minimal_pairs import PairScorer
 from albert_tf.training.options import PretrainingOptions
@@ -220,7 +222,13 @@ class Evaluation:
         self._records = records
         measures = records is not None and task.measured_by(records.task)
         self._task = records.task if records is not None and measures else task
-        self._step = engine.evaluation_step(model, self._task.objective, engine.devices)
+        with engine.workers.losses_reported(), engine.workers.synchronized():
+            self._tokenizer = records.tokenizer(options.output_dir) if records else None
+        objective = self._task.objective
+        if type(objective) is PretrainingObjective and self._tokenizer:
+            characters = characters_of(self._tokenizer)
+            objective = PretrainingObjective(objective.pair_objective, characters)
+        self._step = engine.evaluation_step(model, objective, engine.devices)
         self._pairs = self._find_pairs()
         self._results: dict[str, float] = {}
         self._predictions: dict[str, np.ndarray] = {}
@@ -239,8 +247,7 @@ class Evaluation:
         if not paths or records is None:
             return None
         with engine.workers.losses_reported(), engine.workers.synchronized():
-            tokenizer = records.tokenizer(self._options.output_dir)
-            if tokenizer is None or "masked_lm" not in self._task.heads:
+            if (tokenizer := self._tokenizer) is None or "masked_lm" not in self._task.heads:
                 lacks = "has no masked-LM head" if tokenizer else "comes without its vocabulary"
                 raise InputError(f"`eval_pairs`={','.join(paths)}: the model {lacks}")
             pairs = read_pairs(paths, "eval_pairs")
@@ -253,6 +260,9 @@ class Evaluation:
         stream = self._records.evaluation_stream(self._options)
         limit = self._options.max_eval_steps
         results, self._predictions = evaluate(self._engine, self._step, stream, limit)
+        if results.get("characters_weight"):
+            results["bits_per_character"] = results["characters_loss"] / math.log(2)
+        results.pop("characters_loss", None)
         loss = sum(results[name] for name in self._task.objective.losses)
         pairs = self._pairs.results() if self._pairs else {}
         self._results = {"loss": loss, **results, **pairs}

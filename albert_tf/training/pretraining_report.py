@@ -149,6 +149,8 @@ def _scores(
         baseline = form.format(value) if value is not None else ""
         scored = form.format(results[name])
         rows.append((f"{_title(part)} {measure}", scored, interval, baseline, words))
+    if "bits_per_character" in results:
+        rows.append(("Bits per character", f"{results['bits_per_character']:.3f}", "", "", ""))
     step = results.get("global_step", results.get("step", 0))
     text = (
         f"After step {step:,.0f}. The baseline is the best constant prediction, without a model; "

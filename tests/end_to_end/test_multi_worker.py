@@ -96,7 +96,7 @@ def test_two_workers_train_as_one_device_does(words, tmp_path):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
     results = results_of(tmp_path / "one")
     weights = {name for name in results if name.endswith("_weight")}
-    assert len(weights) == 2
+    assert len(weights) == 3
     for name, value in results_of(undisturbed).items():
         # The same examples, each once; the rest after steps of rounding.
         assert value == (results[name] if name in weights else pytest.approx(results[name], 0.01))

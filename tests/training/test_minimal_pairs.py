@@ -170,6 +170,12 @@ def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path):
         assert len(events.Tensors(f"quality/{name}_accuracy")) == len(rows) == 2
         assert f"{name}_accuracy = " in (out / "eval_results.txt").read_text()
     assert {row["pairs_weight"] for row in rows} == {3}
+    # The examples have random ids, of single letters or of pieces that are unused.
+    examples = tiny.batch(16)
+    is_letter = (examples["masked_lm_ids"] < 5 + 28 + 26) * examples["masked_lm_weights"]
+    assert {row["characters_weight"] for row in rows} == {is_letter.sum()}
+    assert is_letter.sum() < examples["masked_lm_weights"].sum()
+    assert 4 < rows[-1]["bits_per_character"] < 8, "about log2(60)"
     page = read_page((out / "report.html").read_text())
     assert "phenomenon pairs accuracy 95% interval all 3 " in page.text
     run_analysis(
