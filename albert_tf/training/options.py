@@ -279,6 +279,7 @@ class PretrainingOptions(TrainingOptions):
         "Files or globs of minimal pairs, whose accuracy evaluations report too: .tsv with a good "
         "and a bad sentence, and maybe a phenomenon, in each line; or .jsonl with sentence_good "
         "and sentence_bad, as BLiMP.",
+        path="any",
     )
     best_checkpoint_metric: str = option(
         "loss",
