@@ -12,6 +12,7 @@ statistics. Rerun the same command to resume an interrupted run.
 """
 
 import logging
+from typing import Any
 
 from albert_tf.logs import counted
 from albert_tf.options import command
@@ -26,6 +27,9 @@ def run(options: ExtractionOptions) -> None:
     from data_prep.extraction import extract
 
     summary = extract(options)
+    if options.quality_report:
+        _print_report(summary)
+        return
     for path, written in summary["outputs"].items():
         counts = [counted(written[f"{unit}s"], unit) for unit in ("document", "sentence", "word")]
         print(f"{path}: {', '.join(counts)}, {written['bytes'] / 1e6:.1f} MB")
@@ -61,6 +65,20 @@ def run(options: ExtractionOptions) -> None:
         )
     for warning in summary["warnings"]:
         logger.warning("%s", warning)
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    from data_prep.document_filters import ANY_RULE
+
+    counts, documents = report["left_out"], report["documents"]
+    print(
+        f"{counts.get(ANY_RULE, 0):,} of {documents:,} documents break a rule; nothing is written"
+    )
+    rules = {row[0] for row in report["examples"]}
+    for rule in sorted(rules, key=lambda rule: (-counts[rule], rule)):
+        print(f"{rule}: {counts[rule]:,} ({counts[rule] / documents:.1%}), such as")
+        for _, _, value, name, text in (row for row in report["examples"] if row[0] == rule):
+            print(f"    {value}  {name}: {text}")
 
 
 cli = command(ExtractionOptions, run)

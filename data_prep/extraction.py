@@ -22,7 +22,7 @@ from albert_tf.terminal import ThroughputLine
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.templates import check_rows
-from data_prep.document_filters import Filters, read_filters
+from data_prep.document_filters import Filters, quality_report, read_filters
 from data_prep.extraction_options import (
     ExtractionOptions,
     Source,
@@ -36,9 +36,11 @@ from data_prep.output_documents import (
     OutputDocument,
     make_output_documents,
     publish_files,
+    removed_file,
     select,
     sources_file,
     split_paragraphs,
+    summary_file,
     tsv_field,
     write_files,
 )
@@ -101,7 +103,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     written["output_file"].append(summary_file(options.output_file))
     if options.decontaminate:
         written["output_file"].append(removed_file(options.output_file))
-    read = {argument: inputs, "decontaminate": filters.files, "templates": [options.templates]}
+    read = {argument: inputs, "decontaminate": filters.read, "templates": [options.templates]}
     files.check_outputs(written, read)
     for name, path in by_name.items():
         twin = path.removesuffix(".txt") if path.endswith(".txt") else f"{path}.txt"
@@ -125,9 +127,10 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     fingerprint = fingerprint_of(
         dataclasses.asdict(options),
         version=_VERSION,
-        inputs=inputs | filters.files,
+        inputs=inputs | filters.read,
         templates=own_templates,
         tools=versions,
+        filters=filters.summary(),
     )
     with (
         WorkFolder.resume(outputs[0], options.work_dir, fingerprint) as work,
@@ -135,7 +138,15 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     ):
         units, start = _extract_units(job, work, input_bytes, start)
         counts = Counts()
-        if options.language != "en" and all(format.has_sentences for format in formats):
+        if options.quality_report:
+            report = quality_report(map(work.require_record, map(_unit_name, range(units))), counts)
+            work.remove()
+            return report
+        if (
+            not options.quality
+            and options.language != "en"
+            and all(format.has_sentences for format in formats)
+        ):
             counts.warn(
                 f"`language`={options.language}: only recorded; this format has a sentence per "
                 "line (books splits paragraphs into sentences)"
@@ -293,16 +304,6 @@ def _documents(
             yield from make_output_documents(document, paragraphs, weight, options)
 
 
-def summary_file(output_file: str) -> str:
-    """`corpus.txt` -> `corpus.corpus.json` (`.manifest.json` belongs to TFRecord files)."""
-    return output_file.removesuffix(".txt") + ".corpus.json"
-
-
-def removed_file(output_file: str) -> str:
-    """`corpus.txt` -> `corpus.decontaminated.tsv`."""
-    return output_file.removesuffix(".txt") + ".decontaminated.tsv"
-
-
 def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:
     argument = "input_file" if job.options.format else "source"
     sources = zip(job.sources, job.formats, strict=True)
@@ -336,9 +337,7 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
     content: list[bytes] = []
     pieces: list[int] = []  # of each document
     for document in format.documents(unit, _job.reader_options, counts):
-        if (kept := _job.filters.apply(document, counts, removed)) is None:
-            continue
-        document, before = kept, len(found)
+        document, before = _job.filters.apply(document, counts, removed), len(found)
         paragraphs = split_paragraphs(document, options, format.has_sentences, counts)
         if not options.unique_paragraphs:
             sentences = (paragraph.sentences for paragraph in paragraphs)
@@ -350,7 +349,8 @@ def _extract_unit(task: tuple[int, Any]) -> dict[str, Any]:
             text = "\n\n".join(map("\n".join, split)).encode()
             found.append((len(text), document.name, document.source, document.key, characters))
             content += text, *keys
-        pieces += [len(found) - before] * (len(found) > before)
+        if len(found) > before or options.quality_report:
+            pieces.append(len(found) - before)
         if 0 < len(pieces) == options.sample_documents:
             break
     record = {"source": number, "counts": vars(counts), "documents": found, "pieces": pieces}

@@ -108,6 +108,17 @@ class ExtractionOptions(WithPaths):
         minimum=0,
         maximum=1,
     )
+    quality: str | None = option(
+        None,
+        "Leave out documents that break rules such as those of Gopher, C4 and FineWeb: default for "
+        "the packaged ones of --language, or a TOML file that changes them; see docs/corpora.md.",
+        path="any",
+    )
+    quality_report: bool = option(
+        False,
+        "Write nothing; show which documents --quality would leave out, by rule, with examples.",
+        needs=("quality",),
+    )
     decontaminate: tuple[str, ...] = option(
         (),
         "Evaluation sets, as files, globs or folders separated by commas: leave out paragraphs "

@@ -191,6 +191,16 @@ def sources_file(path: str) -> str:
     return path.removesuffix(".txt") + ".sources.tsv"
 
 
+def summary_file(output_file: str) -> str:
+    """`corpus.txt` -> `corpus.corpus.json` (`.manifest.json` belongs to TFRecord files)."""
+    return output_file.removesuffix(".txt") + ".corpus.json"
+
+
+def removed_file(output_file: str) -> str:
+    """`corpus.txt` -> `corpus.decontaminated.tsv`."""
+    return output_file.removesuffix(".txt") + ".decontaminated.tsv"
+
+
 def write_files(
     documents: Iterable[OutputDocument], work: WorkFolder, paths: Sequence[str]
 ) -> dict[str, Counter[str]]:

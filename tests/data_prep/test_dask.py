@@ -103,6 +103,7 @@ def command(request, options, corpus, small_pieces, monkeypatch, tmp_path) -> Ca
     corpus_options = {
         "format": "text", "eval_fraction": 0.3, "near_duplicates": 0.3,
         "input_file": (str(corpus),), "decontaminate": (str(evaluation_set),),
+        "quality": "default",
     }  # fmt: skip
 
     def run(folder: pathlib.Path, cluster: Cluster | None = None) -> dict[str, object]:
