@@ -191,8 +191,14 @@ def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path):
     assert found["pairs"] == pytest.approx({name: rows[-1][name] for name in found["pairs"]})
     columns, *scores = (tmp_path / "analysis" / "scores.tsv").read_text().splitlines()
     assert columns.split("\t") == ["model", "pair", "good", "bad", "original_good", "original_bad"]
-    right = [float(good) > float(bad) for _, _, good, bad, _, _ in map(str.split, scores)]
-    assert sum(right) / 3 == pytest.approx(found["pairs"]["pairs_accuracy"])
+    by_pair = np.array([row.split("\t")[2:] for row in scores], float)
+    right = (by_pair[:, 0] > by_pair[:, 1]).mean()
+    assert right == pytest.approx(found["pairs"]["pairs_accuracy"])
+    masked_lm, pairs = albert_tf.MaskedLM.from_preset(out), read_pairs([str(file)], "eval_pairs")
+    for column, rest in enumerate((True, True, False, False)):
+        alone = masked_lm.score([pair[column % 2] for pair in pairs], rest_of_word=rest)
+        np.testing.assert_allclose(by_pair[:, column], alone, rtol=0, atol=1e-4)
+    assert np.abs(by_pair[:, :2] - by_pair[:, 2:]).max() > 1e-3, "ab is a word of two pieces"
     file.write_text("a b\t" + "a " * 20)
     with pytest.raises(InputError, match="pairs.tsv:1: 22 tokens; the model reads at most 16"):
         pretrain(dataclasses.replace(options, do_train=False))
