@@ -55,6 +55,8 @@ def read_quality(path: str, language: str) -> "Quality":
 
 def _limits(file: str, language: str, known: dict[str, Any]) -> dict[str, Any]:
     """Return what a file says about a language: of its sections, the most specific one."""
+    if files.is_folder(file):
+        raise InputError(f"`quality`={file}: is a folder; name a TOML file, or {PACKAGED}")
     try:
         tables = tomllib.loads(files.read_text(file))
     except tomllib.TOMLDecodeError as error:
@@ -131,9 +133,12 @@ def measure(paragraphs: list[str]) -> dict[str, float]:
         "repeated_lines": len(repeated) / count,
         "repeated_line_characters": sum(map(len, repeated)) / characters,
     }
+    share = 1.0
     for length in range(2, 11):
         kind = "top" if length < 5 else "repeated"
-        found[f"{kind}_{length}_words"] = _share(words, lengths, length, kind == "top")
+        if share:  # otherwise, no longer sequence is repeated
+            share = _share(words, lengths, length, kind == "top")
+        found[f"{kind}_{length}_words"] = share
     return found
 
 

@@ -63,7 +63,7 @@ def test_measures_are_those_of_the_papers():
     again = measure(["a b c d e x a b c d e y a b c d e"])
     assert again["repeated_5_words"] == pytest.approx(10 / 17)
     assert again["repeated_6_words"] == 0
-    assert measure([])["words"] == 0
+    assert measure([])["words"] == measure(["a b c d e f"])["top_2_words"] == 0
 
 
 _LONG = ["".join(_WORDS[n : n + 3]) for n in range(0, 600, 3)]
@@ -149,6 +149,7 @@ def test_a_file_changes_the_packaged_limits(tmp_path):
     ("content", "message"),
     [
         (None, r"`quality`=.*rules\.toml: no such file; name a TOML file, or default$"),
+        ("", r"`quality`=.*rules\.toml: is a folder; name a TOML file, or default$"),
         ("[default", r"`quality`=.*rules\.toml: not TOML \("),
         ("[rules]\n", r"rules\.toml: \[rules\] is unknown; the sections are default, "),
         ("[default]\nmin_lines = 1\n", r"'min_lines' is no rule; the rules are min_words, max_w"),
@@ -166,7 +167,9 @@ def test_a_file_changes_the_packaged_limits(tmp_path):
 def test_bad_rules_are_one_line(tmp_path, content, message):
     (tmp_path / "in.txt").write_text("\n".join(GOOD))
     file = tmp_path / "rules.toml"
-    if content is not None:
+    if content == "":
+        file.mkdir()
+    elif content is not None:
         file.write_text(content)
     with pytest.raises(InputError, match=message) as caught:
         extract(corpus_options(tmp_path, "text", quality=str(file)))
