@@ -35,10 +35,10 @@ def test_listed_steps_are_saved_and_kept(tmp_path, caplog):
     for path in both[0].tensors:
         np.testing.assert_array_equal(*(each.read(path) for each in both), err_msg=path)
 
-    more = dataclasses.replace(options, num_train_steps=9, save_steps=("2", "4", "7"))
+    more = dataclasses.replace(options, num_train_steps=9, save_steps=("2", "3", "7"))
     pretrain(more)
     assert steps_in(tmp_path / "listed") == [1, 3, 5, 7, 9], "also those of an earlier list"
-    assert "`save_steps`: not saved, as training resumes from step 6: 2, 4" in caplog.text
+    assert "`save_steps`: not saved, as training resumes from step 6: 2" in caplog.messages
     short = {"output_dir": str(tmp_path / "short"), "max_train_minutes": 1e-9}
     pretrain(dataclasses.replace(options, **short))
     assert "`save_steps`: not saved, as training ended at step 2: 3, 5" in caplog.text
