@@ -41,7 +41,7 @@ _OUTPUTS = {
     "pretraining": ("--do_train --input_file", "^starting|^step |^report in "),
     "evaluation": ("--do_eval", r"^all |global_step =|^loss =|_accuracy =|^report in "),
     "finetuning": (
-        "demo.passages|finetune.cfg",
+        r"demo\.passages|finetune\.cfg",
         "sources: |^step .* 0:00 left|^eval_accuracy|^report in ",
     ),
     "scratch": ("from_scratch.cfg", "^eval_accuracy"),
