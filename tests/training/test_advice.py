@@ -124,18 +124,20 @@ def test_a_run_that_learns_gets_no_advice(first, before, loss, accuracy, is_advi
 
 
 @pytest.mark.parametrize(
-    ("step", "warmup", "warning"),
+    ("step", "warmup", "listed", "warning"),
     [
-        (5, 0, "out is already at step 5, beyond step 4, at which training ends"),
-        (0, 100, "the warm-up lasts until step 101, but training ends at step 4"),
-        (4, 3, ""),
+        (5, 0, (), "out is already at step 5, beyond step 4, at which training ends"),
+        (0, 100, (), "the warm-up lasts until step 101, but training ends at step 4"),
+        (3, 0, (1, 2, 4), "not saved, as training resumes from step 3: 1\n"),
+        (4, 3, (), ""),
     ],
 )
-def test_numbers_of_steps(caplog, step, warmup, warning):
+def test_numbers_of_steps(caplog, step, warmup, listed, warning):
     options = types.SimpleNamespace(
-        num_train_steps=4, start_warmup_step=1, num_warmup_steps=warmup, output_dir="out"
-    )
-    _warn_of_steps(step, options)
+        num_train_steps=4, start_warmup_step=1, num_warmup_steps=warmup, output_dir="out",
+        steps_to_save=listed,
+    )  # fmt: skip
+    _warn_of_steps(step, options, saved=[2])
     assert caplog.text.count("\n") == bool(warning)
     assert warning in caplog.text
 
