@@ -160,7 +160,7 @@ def test_scores_are_those_of_a_loop_of_transformers(tmp_path, kind):
     assert found[0][2] == 0
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path):
     file, held, out = tmp_path / "pairs.tsv", str(tmp_path / "a.tfrecord"), tmp_path / "out"
     file.write_text("a b c.\ta c b c.\torder\nab\tba\torder\nc d\td\tlength\n")

@@ -17,7 +17,7 @@ def steps_in(folder) -> list[int]:
     return [step_of(path) for path in TensorFlowFolder(str(folder)).all()]
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_listed_steps_are_saved_and_kept(tmp_path, caplog):
     steps = {"num_train_steps": 6, "num_warmup_steps": 1, "train_batch_size": 8}
     plain = options_of(tmp_path, CONFIG, 16, save_checkpoints_steps=3, **steps)
