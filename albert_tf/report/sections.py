@@ -198,6 +198,8 @@ def error_section(
 ) -> Section:
     """Return a section with the errors of a model: a table of the first `MOST_ERRORS` rows.
 
+    All but the first `SHOWN_CARDS` are folded.
+
     Args:
         columns: as of `table`.
         rows: the errors, worst first.
@@ -205,8 +207,21 @@ def error_section(
         unit: what was evaluated, in the plural.
     """
     note = f"The {MOST_ERRORS} worst are listed." if len(rows) > MOST_ERRORS else ""
-    tables = [table(columns, rows[:MOST_ERRORS])]
+    tables = error_tables(columns, rows)
     return counted_errors(len(rows), count, unit, note, tables=tables)
+
+
+def error_tables(
+    columns: Mapping[str, str],
+    rows: Sequence[Sequence[Any]],
+    shown: int = SHOWN_CARDS,
+    title: str = "",
+) -> list[Table]:
+    """Return a table of the first errors, and a folded one of more of them."""
+    tables = [table(columns, rows[:shown], title)]
+    if more := rows[shown:MOST_ERRORS]:
+        tables.append(table(columns, more, folded=f"{len(more)} more"))
+    return tables
 
 
 def counted_errors(errors: int, count: int, unit: str, note: str, **shown: Any) -> Section:

@@ -123,7 +123,10 @@ def test_errors_are_counted_and_the_first_shown():
     section = error_section({"text": ""}, rows, 100)
     errors = f"{len(rows)} of 100 examples are predicted incorrectly. The 20 worst are listed."
     assert section.text == errors
-    assert section.tables[0].rows == rows[:MOST_ERRORS]
+    shown, folded = section.tables
+    assert [*shown.rows, *folded.rows] == rows[:MOST_ERRORS]
+    assert folded.folded == f"{len(folded.rows)} more"
+    assert not shown.folded
     none = error_section({"text": ""}, [], 7, unit="questions")
     assert none.text == "All 7 questions are predicted correctly."
     assert not none.tables

@@ -13,10 +13,11 @@ from albert_tf.report.breakdowns import by_label, by_length, calibration, predic
 from albert_tf.report.charts import scatter
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import (
-    MOST_ERRORS,
     Section,
+    Table,
     counted_errors,
     error_section,
+    error_tables,
     excerpt,
     matrix,
     table,
@@ -56,11 +57,9 @@ def class_sections(
             cell = f"{labels[label_ids[n]]} predicted as {labels[predicted[n]]}"
             row = (excerpt(texts[n]), surest[n], label_probabilities[n])
             cells.setdefault(cell, []).append(row)
-    errors = []
+    errors: list[Table] = []
     for cell, rows in sorted(cells.items(), key=lambda each: -len(each[1]))[:_MOST_CELLS]:
-        errors.append(table(columns, rows[:_SHOWN_OF_CELL], f"{cell}: {len(rows):,}"))
-        if more := rows[_SHOWN_OF_CELL:MOST_ERRORS]:
-            errors.append(table(columns, more, folded=f"{len(more)} more"))
+        errors += error_tables(columns, rows, _SHOWN_OF_CELL, f"{cell}: {len(rows):,}")
     note = "Of each confusion, the most confident errors come first."
     return [
         Section("Labels", tables=tables, intervals=intervals),
