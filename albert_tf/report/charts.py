@@ -69,6 +69,7 @@ def chart(
     percent: bool = False,
     x_label: str = "training step",
     chosen: float | None = None,
+    named_at_ends: bool = False,
 ) -> str:
     """Draw curves over training steps as SVG text; a curve of one point is drawn as a point.
 
@@ -79,6 +80,8 @@ def chart(
         percent: whether values are shares, shown in percent.
         x_label: of the horizontal axis.
         chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
+        named_at_ends: whether names and last values of shares are at the curves instead of in a
+            legend.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -98,7 +101,17 @@ def chart(
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         if percent:
             _in_percent(axes.yaxis)
-        if len(lines) + len(marks) > 1:
+        if named_at_ends:
+            for (name, x, y), curve in zip(lines, axes.lines, strict=False):
+                # Below the curve, if another one ends closely above.
+                below = any(0 < other[-1] - y[-1] < 0.06 for _, _, other in lines)
+                axes.annotate(
+                    f"{name} {y[-1]:.1%}", (x[-1], y[-1]), (0, -8 if below else 5),
+                    textcoords="offset points", ha="right", va="top" if below else "bottom",
+                    color=curve.get_color(), fontsize=11,
+                )  # fmt: skip
+            axes.margins(y=0.12)
+        elif len(lines) + len(marks) > 1:
             columns = 1 if percent else 2
             figure.legend(loc="outside lower left", frameon=False, fontsize=11, ncols=columns)
         return svg_text(figure)

@@ -30,7 +30,8 @@ from experiments.workspace import results_in
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORD = ROOT / "docs/demo.json"
-PAGES = ("README.md", "docs/analysis.md", "docs/performance.md", "docs/tutorial.md")
+DOCS = ("analysis", "index", "performance", "tutorial", "zh/index")
+PAGES = ("README.md", *(f"docs/{name}.md" for name in DOCS))
 MARK = re.compile(r"(<!-- demo: (\w+) -->\n?)")
 
 # Name -> commands that print the output, and the lines that are shown.
@@ -49,8 +50,8 @@ _OUTPUTS = {
     "check": ("check_export", "."),
     "report": ("write_report", "."),
 }
-# What the command in the block above the mark prints.
-_RUN = ("inspect", "predict", "attention")
+# What the commands or the Python in the block above the mark print.
+_RUN = ("inspect", "predict", "attention", "fill")
 # Picture -> the page that it shows, width and height.
 _PICTURES = {
     "report.png": ("finetuned/report.html", 1000, 1010),
@@ -133,10 +134,14 @@ def _run(text: str) -> dict[str, str]:
     blocks = {}
     for _, name, after in zip(*[iter(parts)] * 3, strict=True):
         if name in _RUN:
-            words = re.findall(r"^```\n(.*?)\n```", before, re.DOTALL | re.MULTILINE)[-1]
+            block = r"^```(python)?\n(.*?)\n```"
+            language, words = re.findall(block, before, re.DOTALL | re.MULTILINE)[-1]
             environment = {**os.environ, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
             done = subprocess.run(
-                ["bash", "-c", words], env=environment, stdout=subprocess.PIPE, text=True
+                [language or "bash", "-c", words],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             if done.returncode:
                 raise InputError(f"{words}: exit code {done.returncode}")

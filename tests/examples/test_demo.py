@@ -133,6 +133,12 @@ def test_pages_have_the_figures_of_one_run():
     assert names == set(record)
 
 
+def test_the_index_begins_as_the_readme_does():
+    readme, index = ((ROOT / page).read_text() for page in ("README.md", "docs/index.md"))
+    shared = readme[readme.index("![") : readme.index(" Then, in")]
+    assert shared.replace("(docs/", "(").replace("(bench", "(../bench") in index
+
+
 def test_what_follows_a_mark_is_replaced():
     page = "It takes <!-- demo: time -->1 minute.\n\n<!-- demo: check -->\n```\nold\n```\nEnd"
     old = {"time": "1 minute", "check": "```\nold\n```"}
