@@ -106,7 +106,7 @@ def chart(
                 # Below the curve, if another one ends closely above.
                 below = any(0 < other[-1] - y[-1] < 0.06 for _, _, other in lines)
                 axes.annotate(
-                    f"{name} {y[-1]:.1%}", (x[-1], y[-1]), (0, -8 if below else 5),
+                    f"{name} {y[-1]:.1%}", (x[-1], y[-1]), (0, -12 if below else 5),
                     textcoords="offset points", ha="right", va="top" if below else "bottom",
                     color=curve.get_color(), fontsize=11,
                 )  # fmt: skip

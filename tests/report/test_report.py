@@ -78,6 +78,12 @@ def test_texts_are_escaped_everywhere():
     assert [each["href"] for name, each in reader.elements if name == "a"] == ["a&b/c.html"]
 
 
+def test_names_and_values_are_at_the_ends_of_curves():
+    svg = charts.chart("t", [("a", [1, 2], [0, 0.5]), ("b", [1, 2], [0, 0.49])], named_at_ends=True)
+    places = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]*>([ab] [\d.]+%)<', svg)}
+    assert places["a 50.0%"] < places["b 49.0%"] - 10, "b's is below its curve"
+
+
 def test_a_page_shows_what_there_is_and_folds_the_rest():
     cards = [Card(f"card {n}", [], [Part("a"), Part("b", "truth prediction")]) for n in range(10)]
     table = Table(["a", "none", "b"], [["x", "", Shade("y", 1.0)]], frozenset({1, 2}))
