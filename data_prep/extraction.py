@@ -158,7 +158,9 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
                 with work.kept_after_error(is_useful=False):
                     raise InputError(_why_empty(path, options, counts))
         summary_path = summary_file(options.output_file)
-        files.remove(summary_path)  # it does not describe the new files
+        if files.exists(summary_path):  # of an earlier run, and not about the new files
+            files.remove(removed_file(options.output_file))
+            files.remove(summary_path)
         publish_files(work, outputs)
         if options.decontaminate:
             move(work.file("removed"), removed_file(options.output_file))

@@ -132,6 +132,8 @@ def test_processes_and_interruptions_change_nothing(corpus, tmp_path, monkeypatc
     assert len(listed(options)) == 2, "also if documents are looked at twice"
     extract(dataclasses.replace(options, num_processes=2))
     assert written() == expected
+    extract(dataclasses.replace(options, decontaminate=()))
+    assert set(written()) == {"out.txt", "out.sources.tsv"}
     for path in tmp_path.glob("out.*"):
         path.unlink()
 
