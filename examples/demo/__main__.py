@@ -1,11 +1,12 @@
 """Runs every stage from raw text to a report; finished stages are skipped.
 
-    python -m examples.demo [--corpus=DIR] [--output_dir=demo]
+    python -m examples.demo [--corpus=DIR] [--language=en] [--output_dir=demo]
 
 The stages are the project's own commands, with the flags in `configs/demo/*.cfg`.
 """
 
 import dataclasses
+import glob
 import hashlib
 import json
 import os
@@ -23,8 +24,11 @@ from examples.demo.stages import DOCS, STAGES
 @dataclasses.dataclass(frozen=True)
 class DemoOptions:
     corpus: str | None = option(
-        None, "Folder of .txt files; without it, the documentation of installed Python packages."
+        None,
+        "Folder of .txt files, or of .jsonl tables with a column `text`; without it, the "
+        "documentation of installed Python packages.",
     )
+    language: str = option("en", "Language of the text.")
     output_dir: str = option("demo", "Folder for all output.")
 
 
@@ -105,8 +109,11 @@ class State:
 def _words(command: str, options: DemoOptions) -> list[str]:
     """Return the words of a command line, with folders filled in."""
     folder = options.output_dir
-    source = f"books:{options.corpus}" if options.corpus else f"table:{folder}/docs"
-    return [word.format(out=folder, source=source) for word in command.split()]
+    corpus = options.corpus or f"{folder}/docs"
+    tables = not options.corpus or glob.glob(f"{corpus}/*.jsonl")
+    source = f"{'table' if tables else 'books'}:{corpus}"
+    values = {"out": folder, "source": source, "language": options.language}
+    return [word.format(**values) for word in command.split()]
 
 
 def _key(before: str, commands: list[list[str]]) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, read_lines, write_text
 from albert_tf.options import command, option, seed_option
+from albert_tf.tokenizers.words import unspaced_in
 from data_prep.text_units import stripped
 
 
@@ -38,7 +39,8 @@ def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]
     words: list[str] = []
     for sentence in sentences:
         words.extend(name.sub("", sentence).split())
-        if len(words) >= min_words:
+        # Without spaces, two characters count as a word.
+        if len(words) + len(unspaced_in("".join(words))) // 2 >= min_words:
             yield " ".join(words)
             words = []
 

@@ -10,7 +10,7 @@ class Stage(NamedTuple):
         name: key in `stages.json`.
         title, purpose: heading, and what the stage does.
         commands: what follows `python`; `{out}` is replaced by the folder of the demo, `{source}`
-            by the text.
+            and `{language}` by the text and its language.
         made: the files it writes to that folder.
         resumes: whether its commands resume after an interruption.
     """
@@ -51,7 +51,8 @@ STAGES = (
         "Reads text, splits it into sentences and holds out documents for evaluation.",
         (
             f"-m data_prep.extract_corpus {_FLAGS}extract_corpus.cfg --source={{source}} "
-            "--output_file={out}/corpus/train.txt --eval_output_file={out}/corpus/eval.txt",
+            "--language={language} --output_file={out}/corpus/train.txt "
+            "--eval_output_file={out}/corpus/eval.txt",
         ),
         ("corpus/train.txt", "corpus/eval.txt"),
     ),
