@@ -1,10 +1,11 @@
-"""Adapts weights to another domain: more pieces in the vocabulary, more positions.
+"""Adapts weights to other text: more or other pieces in the vocabulary, more positions.
 
 The rows of the tables that exist stay as they are, so that text without new pieces gets the same
 outputs as before. The embedding of a new piece, and its bias in the head of the masked language
 model, are the means of those of the pieces that its text consisted of. Further positions repeat the
 table from the start, as in Longformer (arXiv 2004.05150, section 5), because attention to nearby
-tokens, the most of what a model learns of positions, then works in every copy.
+tokens, the most of what a model learns of positions, then works in every copy. What the rows of a
+vocabulary of another language start from is in new_vocabulary.py.
 """
 
 import dataclasses
@@ -17,14 +18,17 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.new_vocabulary import find_sources
 from albert_tf.tokenizers import Tokenizer, extension
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 from albert_tf.tokenizers.words import WORD_START
 from albert_tf.weights import Tensor, Weights
 
 _PIECE_TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
+_ARGUMENTS = ("new_vocabulary", "add_pieces", "learn_pieces_from")
 _POSITIONS = "bert/embeddings/position_embeddings"
 _MOST_SHOWN = 5
+_SEED = 12345
 
 logger = logging.getLogger(__name__)
 
@@ -34,18 +38,22 @@ def with_new_pieces(
 ) -> Tokenizer | None:
     """Return a tokenizer with the pieces that the options add; the same if they add none.
 
-    Its vocabulary is a file in `folder`, which must exist as long as the tokenizer is used.
+    Its vocabulary is a file in `folder`, which must exist as long as the tokenizer is used, or the
+    new one of the options.
 
     Raises:
-        InputError: If there is no tokenizer, a piece is invalid, or an option needs another.
+        InputError: If there is no tokenizer, a piece is invalid, or options contradict each other.
     """
-    if options.num_new_pieces is not None and not options.learn_pieces_from:
-        raise InputError(f"`num_new_pieces`={options.num_new_pieces}: is for `learn_pieces_from`")
-    if not options.add_pieces and not options.learn_pieces_from:
+    given = [name for name in _ARGUMENTS if getattr(options, name)]
+    if not given:
         return tokenizer
-    argument = "add_pieces" if options.add_pieces else "learn_pieces_from"
     if tokenizer is None:
-        raise InputError(f"`{argument}`: needs the vocabulary of the model in `spm_model_file`")
+        raise InputError(f"`{given[0]}`: needs the vocabulary of the model in `spm_model_file`")
+    if options.new_vocabulary:
+        if len(given) > 1:
+            raise InputError(f"`{given[1]}`: adds to the model's vocabulary, not `new_vocabulary`")
+        with arguments_renamed(path="new_vocabulary"):
+            return Tokenizer.load(options.new_vocabulary)
     if options.add_pieces:
         pieces = _listed_pieces(options.add_pieces, tokenizer)
         with arguments_renamed(pieces="add_pieces"):
@@ -130,57 +138,66 @@ def adapt(
     weights: Weights,
     config: AlbertConfig,
     tokenizer: Tokenizer | None,
-    extended: Tokenizer | None,
-    max_position_embeddings: int | None,
+    adapted: Tokenizer | None,
+    options: ConvertOptions,
 ) -> tuple[Weights, AlbertConfig]:
-    """Return weights with rows for more pieces and positions, and their config.
+    """Return weights for another vocabulary, or with more positions, and their config.
 
-    New pieces first take rows that no piece of the vocabulary has.
+    Pieces that are added first take rows that no piece of the vocabulary has.
+
+    Args:
+        weights, config, tokenizer: of the model.
+        adapted: the same tokenizer, one with more pieces, or that of `options.new_vocabulary`.
+        options: with the number of positions.
 
     Raises:
-        InputError: If the model has as many positions already.
+        InputError: If the model has as many positions already, or the word list is invalid.
     """
     tensors = dict(weights.tensors)
-    positions = config.max_position_embeddings
-    if max_position_embeddings is not None:
-        if max_position_embeddings <= positions:
+    positions, old_positions = options.max_position_embeddings, config.max_position_embeddings
+    if positions is not None:
+        if positions <= old_positions:
             raise InputError(
-                f"`max_position_embeddings`={max_position_embeddings}: must be above {positions}, "
-                "what the model has"
+                f"`max_position_embeddings`={positions}: must be above {old_positions}, what the "
+                "model has"
             )
-        rows = [[row % positions] for row in range(positions, max_position_embeddings)]
-        positions = max_position_embeddings
-        _extend(tensors, _POSITIONS, config.max_position_embeddings, rows)
-    if tokenizer is not None and extended is not None and extended is not tokenizer:
-        new = extended.pieces[tokenizer.vocab_size :]
-        rows = [extension.encode_piece(tokenizer, piece) or [tokenizer.unk_id] for piece in new]
+        config = dataclasses.replace(config, max_position_embeddings=positions)
+        _rebuild(tensors, _POSITIONS, [[row % old_positions] for row in range(positions)])
+    if tokenizer is not None and adapted is not None and adapted is not tokenizer:
+        if options.new_vocabulary:
+            rows = find_sources(tokenizer, adapted, options.dictionary)
+        else:
+            new = adapted.pieces[tokenizer.vocab_size :]
+            rows = [[id] for id in range(max(config.vocab_size, adapted.vocab_size))]
+            rows[tokenizer.vocab_size : adapted.vocab_size] = [
+                extension.encode_piece(tokenizer, piece) or [tokenizer.unk_id] for piece in new
+            ]
         for path in _PIECE_TABLES:
-            _extend(tensors, path, tokenizer.vocab_size, rows)
-        size = max(config.vocab_size, extended.vocab_size)
-        config = dataclasses.replace(config, vocab_size=size)
-    config = dataclasses.replace(config, max_position_embeddings=positions)
+            _rebuild(tensors, path, rows)
+        config = dataclasses.replace(config, vocab_size=len(rows))
     logger.info(
-        "note: vocab_size of the output is %d, max_position_embeddings %d; rows that exist stay",
-        config.vocab_size, positions,
+        "note: vocab_size of the output is %d, max_position_embeddings %d; %s",
+        config.vocab_size, config.max_position_embeddings,
+        "all other weights stay" if options.new_vocabulary else "rows that exist stay",
     )  # fmt: skip
     # What the optimizer knows is about other shapes.
     return dataclasses.replace(weights, tensors=tensors, config=config, optimizer={}), config
 
 
-def _extend(
-    tensors: dict[str, Tensor], path: str, first: int, sources: Sequence[Sequence[int]]
-) -> None:
-    """Set rows of a table, if there is one, from `first` on, each the mean of some other rows."""
+def _rebuild(tensors: dict[str, Tensor], path: str, sources: Sequence[Sequence[int]]) -> None:
+    """Replace the rows of a table, if there is one, each by the mean of some or by a draw."""
     if path not in tensors:
         return
     tensor = tensors[path]
 
     def read() -> np.ndarray:
         table = tensor.read()
-        new = [table[rows].mean(axis=0, dtype=np.float64) for rows in map(list, sources)]
-        after = first + len(sources)
-        return np.concatenate([table[:first], np.array(new, table.dtype), table[after:]])
+        mean, spread = table.mean(axis=0, dtype=np.float64), table.std(axis=0, dtype=np.float64)
+        new = np.random.default_rng(_SEED).normal(mean, spread, (len(sources), *table.shape[1:]))
+        for row, ids in enumerate(sources):
+            if ids:
+                new[row] = table[list(ids)].mean(axis=0, dtype=np.float64)
+        return new.astype(table.dtype)
 
-    count, *width = tensor.shape
-    rows = max(count, first + len(sources))
-    tensors[path] = tensor._replace(shape=(rows, *width), read=read)
+    shape = (len(sources), *tensor.shape[1:])
+    tensors[path] = tensor._replace(shape=shape, read=read)

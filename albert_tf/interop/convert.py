@@ -28,6 +28,7 @@ from albert_tf.interop.heads import HEADS, TEACHER_PROJECTION, create_model, pos
 from albert_tf.interop.huggingface import write_huggingface
 from albert_tf.interop.keras_weights import SUFFIX, write_keras
 from albert_tf.interop.loading import open_weights
+from albert_tf.options import check_limits
 from albert_tf.report.sections import text_table
 from albert_tf.task_kinds import ENCODER, PRETRAINING, Head
 from albert_tf.tokenizers import Tokenizer
@@ -44,6 +45,7 @@ def convert(options: ConvertOptions) -> None:
     Raises:
         InputError: If the input is invalid or does not match a model, or the output exists.
     """
+    check_limits(options)
     if files.exists(options.output):
         raise InputError(
             f"`output`={options.output}: already exists; remove it or choose another name"
@@ -68,10 +70,10 @@ def _convert(options: ConvertOptions, folder: str) -> None:
     if tokenizer is not own_tokenizer and options.output.endswith(SUFFIX):
         raise InputError(f"`output`={options.output}: must be a folder, for the new vocabulary")
     adjacent = adjacent.about(weights.step)
-    positions = options.max_position_embeddings
-    if tokenizer is not own_tokenizer or positions is not None:
-        weights, config = adapt(weights, config, own_tokenizer, tokenizer, positions)
-        adjacent = dataclasses.replace(adjacent, results={}, evaluated=())
+    if tokenizer is not own_tokenizer or options.max_position_embeddings is not None:
+        weights, config = adapt(weights, config, own_tokenizer, tokenizer, options)
+        data = {} if options.new_vocabulary else adjacent.data
+        adjacent = dataclasses.replace(adjacent, results={}, evaluated=(), data=data)
     name = options.head
     if name == "auto":
         name = possible_heads(weights, folder_of(options.input))[0]

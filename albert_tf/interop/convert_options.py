@@ -75,7 +75,24 @@ class ConvertOptions(WithPaths):
         (), "Text files or globs: add the pieces that shorten this text most.", path="any"
     )
     num_new_pieces: int | None = option(
-        None, "With --learn_pieces_from: how many; by default, 1000.", minimum=1
+        None,
+        "With --learn_pieces_from: how many; by default, 1000.",
+        minimum=1,
+        needs=("learn_pieces_from",),
+    )
+    new_vocabulary: str | None = option(
+        None,
+        "Vocabulary of another language (.model or vocab.txt) instead of that of --input. Rows of "
+        "pieces that both have are copied; others are means of the pieces that spell them, or "
+        "drawn.",
+        path="any",
+    )
+    dictionary: str | None = option(
+        None,
+        "Text file with a word of --new_vocabulary, a tab and its translation in each line. A "
+        "piece that is such a word starts from its translation.",
+        path="any",
+        needs=("new_vocabulary",),
     )
     max_position_embeddings: int | None = option(
         None,

@@ -188,7 +188,7 @@ def test_what_cannot_be_added_is_named(tmp_path, capsys):
     refused("`output`=.*a folder", "out.weights.h5", add_pieces=pieces, to="albert_tf")
     refused("`max_position_embeddings`=20: must be above 20", max_position_embeddings=20)
     refused("no file matches", learn_pieces_from=("nowhere*",))
-    refused("^`num_new_pieces`=5: is for `learn_pieces_from`$", num_new_pieces=5)
+    refused("^`num_new_pieces`=5: needs `learn_pieces_from`$", num_new_pieces=5)
 
     run(source, tmp_path / "good", add_pieces=pieces)
     notes = capsys.readouterr().out
