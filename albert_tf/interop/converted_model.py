@@ -115,7 +115,8 @@ def write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfi
     for name, text in texts.items():
         files.write_text(os.path.join(folder, name), text)
     if model.tokenizer is not None:
-        path = os.path.join(folder, os.path.basename(model.tokenizer.path))
-        files.write_bytes(path, files.read_bytes(model.tokenizer.path))
+        path = model.tokenizer.path
+        name = os.path.basename(path) if path.endswith(".model") else "vocab.txt"
+        files.write_bytes(os.path.join(folder, name), files.read_bytes(path))
         record = os.path.join(folder, normalization.CONFIG_FILE)
         files.write_text(record, model.tokenizer.normalization.to_json())

@@ -4,21 +4,20 @@ The first two differ from their papers (arXiv 1711.05101 and 1904.00962): no bia
 default, and layer normalization and biases are neither decayed nor adapted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from albert_tf.errors import InputError
-from albert_tf.optimization.variables import checked_patterns, matches
+from albert_tf.optimization.variables import RateScale, checked_patterns, matches
 
 # Layer normalization and every bias, including `output_bias`.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
 # What `Lamb.update` measures over all variables.
 TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
-
 
 # All matrices but embeddings and the outputs of heads (`output_weights`).
 HIDDEN_KERNELS = ("/kernel$",)
@@ -57,9 +56,9 @@ class AdamW(keras.optimizers.Optimizer):
             in BERT.
         exclude_from_weight_decay: regular expressions, or a single one; a variable whose path
             contains a match is not decayed. Keras's method of that name excludes more.
-        learning_rate_scales: pairs of a regular expression and a factor. The learning rate of a
-            variable is multiplied by the factor of the first expression that its path contains a
-            match of; see `layer_decay_scales`.
+        learning_rate_scales: rows of `RateScale`. The learning rate of a variable is multiplied by
+            the factor of the first row whose expression its path contains a match of; see
+            `layer_decay_scales`.
         **kwargs: other arguments of `keras.optimizers.Optimizer`, but for `weight_decay`.
 
     Raises:
@@ -83,7 +82,7 @@ class AdamW(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         bias_correction: bool = False,
         exclude_from_weight_decay: str | Sequence[str] = EXCLUDED,
-        learning_rate_scales: Sequence[tuple[str, float]] = (),
+        learning_rate_scales: Iterable[tuple[str, float] | tuple[str, float, int]] = (),
         name: str = "adamw",
         **kwargs,
     ):
@@ -96,8 +95,8 @@ class AdamW(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.bias_correction = bias_correction
         self.undecayed = checked_patterns("exclude_from_weight_decay", exclude_from_weight_decay)
-        self.learning_rate_scales = tuple((str(p), float(s)) for p, s in learning_rate_scales)
-        checked_patterns("learning_rate_scales", [p for p, _ in self.learning_rate_scales])
+        self.learning_rate_scales = tuple(RateScale(*row) for row in learning_rate_scales)
+        checked_patterns("learning_rate_scales", [row.pattern for row in self.learning_rate_scales])
 
     def build(self, variables):
         if self.built:
@@ -113,9 +112,9 @@ class AdamW(keras.optimizers.Optimizer):
         self._decayed = [
             self._use_weight_decay(v) and not matches(self.undecayed, v.path) for v in variables
         ]
+        scales = (*self.learning_rate_scales, RateScale("", 1.0))
         self._rate_scales = [
-            next((scale for p, scale in self.learning_rate_scales if matches([p], v.path)), 1.0)
-            for v in variables
+            next(row for row in scales if matches([row.pattern], v.path)) for v in variables
         ]
 
     def apply(self, grads, trainable_variables=None):
@@ -180,8 +179,11 @@ class AdamW(keras.optimizers.Optimizer):
             update = update + self.weight_decay_rate * variable
         scale = self._scale(update, variable, index)
         learning_rate = rates.learning_rate
-        if self._rate_scales[index] != 1.0:
-            learning_rate = learning_rate * self._rate_scales[index]
+        _, factor, start = self._rate_scales[index]
+        if factor != 1.0:
+            learning_rate = learning_rate * factor
+        if start:
+            learning_rate = learning_rate * ops.cast(self.iterations >= start, variable.dtype)
         self.assign_sub(variable, learning_rate * scale * update)
         return scale
 
@@ -217,7 +219,7 @@ class AdamW(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
             "exclude_from_weight_decay": list(self.undecayed),
-            "learning_rate_scales": [list(pair) for pair in self.learning_rate_scales],
+            "learning_rate_scales": [list(row) for row in self.learning_rate_scales],
         }
 
 

@@ -2,9 +2,24 @@
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+
+# What depends on the vocabulary: the embeddings of pieces, and their bias in the masked LM.
+OF_PIECES = ("/word_embeddings$", "predictions/output_bias$")
+
+
+class RateScale(NamedTuple):
+    """Factor of a learning rate, by a regular expression for paths of variables.
+
+    It is 0 in the first `start` updates, which change moments alone.
+    """
+
+    pattern: str
+    factor: float
+    start: int = 0
 
 
 def checked_patterns(argument: str, patterns: str | Sequence[str]) -> tuple[str, ...]:

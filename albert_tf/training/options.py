@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.optimization import OPTIMIZERS, SCHEDULES
+from albert_tf.optimization.variables import OF_PIECES
 from albert_tf.options import check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.training.stages import Stage, find_stages
@@ -260,6 +262,11 @@ class PretrainingOptions(TrainingOptions):
         "Smaller batches at first: 256:10000,1024:30000 trains on batches of 256 examples up to "
         "step 10,000, then of 1024 up to step 30,000, then of --train_batch_size.",
     )
+    train_only: str | None = option(
+        None,
+        "Part that alone is trained in the first steps: embeddings:2000 trains the embeddings of "
+        "pieces, and their output bias, for 2,000 steps, such as those of a new vocabulary.",
+    )
     max_eval_steps: int = option(
         100,
         "Maximum number of evaluation steps; 0 for all examples.",
@@ -304,6 +311,8 @@ class PretrainingOptions(TrainingOptions):
         super().check()
         self.check_steps()
         self.stage(0)  # raises the errors of `batch_size_warmup`
+        if self.train_only and not re.fullmatch("embeddings:[1-9][0-9]{0,8}", self.train_only):
+            raise InputError(f"`train_only`={self.train_only}: must be embeddings:STEPS")
         if not (self.do_train or self.do_eval):
             raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:
@@ -319,3 +328,12 @@ class PretrainingOptions(TrainingOptions):
             )
         if self.do_eval and not (self.eval_input_file or self.input_file):
             raise InputError("`eval_input_file`: TFRecord files to evaluate on are required")
+
+    def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
+        """Return arguments of the optimizer, with the steps at which weights start to change."""
+        arguments = super().optimizer_arguments(config)
+        if self.train_only:
+            start = int(self.train_only.partition(":")[2])
+            scales = (*((pattern, 1.0) for pattern in OF_PIECES), ("", 1.0, start))
+            arguments["learning_rate_scales"] = scales
+        return arguments

@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import pytest
 
+from albert_tf.errors import InputError
 from albert_tf.tokenizers.normalization import Normalization, read_normalization
 from tests.conftest import once
-from tests.end_to_end.conftest import call, run
+from tests.end_to_end.conftest import RECORD_FLAGS, TRAIN_FLAGS, call, run
 
 pytestmark = pytest.mark.integration
 
@@ -72,3 +74,29 @@ def test_normalization_is_known_from_the_data(project, pretrained, formats, tmp_
 def test_the_original_layout_holds_the_vocabulary(project, formats):
     assert (formats["google"] / "vocabulary.model").read_bytes() == project.model.read_bytes()
     assert (formats["google"] / "model.ckpt-24.index").exists()
+
+
+def test_training_starts_from_a_model_with_another_vocabulary(project, pretrained, tmp_path):
+    text = f"--input_file={project.folder}/train.txt"
+    call(
+        "data_prep.train_vocabulary", text, f"--output_prefix={tmp_path}/new",
+        "--model_type=wordpiece", "--vocab_size=600",
+    )  # fmt: skip
+    (tmp_path / "words.tsv").write_text("the\tthe\nclass\tobject\n")
+    printed, _ = run(
+        "convert_checkpoint.py", "--to=albert_tf", f"--input={pretrained}",
+        f"--output={tmp_path}/start", f"--new_vocabulary={tmp_path}/new.txt",
+        f"--dictionary={tmp_path}/words.tsv",
+    )  # fmt: skip
+    assert re.search(r"new.txt: 600 pieces: \d+ copied, \d+ spelled, \d translated", printed)
+    call(
+        "data_prep.create_pretraining_data", text, f"--output_file={tmp_path}/new.tfrecord",
+        f"--vocab_file={tmp_path}/start/vocab.txt", *RECORD_FLAGS,
+    )  # fmt: skip
+    words = (*RECORD_FLAGS, *TRAIN_FLAGS, f"--init_checkpoint={tmp_path}/start")
+    words += ("--do_train", f"--output_dir={tmp_path}/out", "--train_only=embeddings:3")
+    call("run_pretraining.py", f"--input_file={tmp_path}/new.tfrecord", *words)
+    assert (tmp_path / "out" / "model.ckpt-24.index").exists()
+    words = ("--do_train", *words, f"--output_dir={tmp_path}/old", f"--input_file={project.train}")
+    with pytest.raises(InputError, match=r"^`init_checkpoint`=.*has another vocabulary than"):
+        call("run_pretraining.py", *words)

@@ -77,10 +77,35 @@ def test_every_variable_of_the_encoder_has_a_distance():
     optimizer = create_optimizer("adamw", RATE, learning_rate_scales=scales)
     optimizer.build(AlbertForSequenceClassification(config, 2).trainable_weights)
     pairs = zip(optimizer._trainable_variables, optimizer._rate_scales, strict=True)
-    full_rate = [variable.path for variable, scale in pairs if scale == 1.0]
+    full_rate = [variable.path for variable, scale in pairs if scale.factor == 1.0]
     assert full_rate == ["classifier/output_weights", "classifier/output_bias"]
     again = type(optimizer).from_config(optimizer.get_config())
     assert again.learning_rate_scales == optimizer.learning_rate_scales
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb", "muon"])
+def test_variables_stay_until_their_start(name):
+    random = np.random.default_rng(0)
+    paths = ["bert/embeddings/word_embeddings", "bert/pooler/dense/kernel", "bert/LayerNorm/gamma"]
+    gradients = random.normal(size=(4, 3, 5, 4)).astype("float32")
+    values, moments = {}, {}
+    for start in (0, 3):
+        random = np.random.default_rng(1)
+        variables = [variable(p, random.normal(size=(5, 4)).astype("float32")) for p in paths]
+        scales = [("/word_embeddings$", 1.0), ("", 1.0, start)]
+        optimizer = create_optimizer(name, RATE, learning_rate_scales=scales)
+        update, values[start] = update_function(optimizer, variables), []
+        for each in gradients:
+            values[start].append([as_numpy(v.value) for v in variables])
+            update(list(each))
+        values[start].append([as_numpy(v.value) for v in variables])
+        moments[start] = [as_numpy(v.value) for v in optimizer.variables if "adam" in v.path]
+    for step in range(5):
+        np.testing.assert_array_equal(values[3][step][0], values[0][step][0])
+        for one, first in zip(values[3][step][1:], values[3][0][1:], strict=True):
+            assert (step < 4) == np.array_equal(one, first), step
+    for one, other in zip(moments[3], moments[0], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("decay", [0.0, -0.5, 1.5])
