@@ -128,10 +128,11 @@ def _gpu(name, capability, cores, ghz, gib, gb_per_s, cache, tflops, link, netwo
     )
 
 
-# The descriptions in XLA's repository (xla/backends/gpu/target_config/specs) for a100-80, h100,
-# h100-pcie, h200, b200, v100-16 and a6000. The figures of other kinds, and all rates of TF32, are
-# yet to be compared with the vendor's data sheets. A network is that of the vendor's machine (DGX),
-# or 100 Gbit/s.
+# Of a100, h100, h100-pcie, h200, b200, v100-16 and a6000, the descriptions in XLA's repository
+# (xla/backends/gpu/target_config/specs); memory and cache of h200, and cores and memory of others,
+# as CUDA reports them; the rest by data sheets and white papers. All rates are dense and accumulate
+# in float32, which GeForce and A10G do at half the speed. A network is that of the vendor's machine
+# (DGX; of V100, unchecked); where there is none, 100 Gbit/s are assumed.
 _A100 = (1.4, 1.7)
 GPUS: dict[str, Gpu] = {
     "a100-40": _gpu(
@@ -141,19 +142,21 @@ GPUS: dict[str, Gpu] = {
         *("NVIDIA A100-SXM4-80GB", (8, 0), 108, 1.41, 79.2, 2039, 40, 156, 300, 200), error=_A100
     ),
     "h100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 1.98, 79.1, 3352, 50, 494.7, 450, 400),
-    "h100-pcie": _gpu("NVIDIA H100 PCIe", (9, 0), 114, 1.755, 79.1, 2039, 50, 378, 64, 50),
-    "h200": _gpu("NVIDIA H200", (9, 0), 132, 1.98, 139.8, 4800, 50, 494.7, 450, 400),
+    "h100-pcie": _gpu("NVIDIA H100 PCIe", (9, 0), 114, 1.755, 79.1, 2039, 50, 378, 64),
+    "h200": _gpu("NVIDIA H200", (9, 0), 132, 1.98, 139.8, 4800, 60, 494.7, 450, 400),
     "b200": _gpu("NVIDIA B200", (10, 0), 148, 1.965, 178.3, 7672, 126, 1125, 900, 400),
     "l4": _gpu("NVIDIA L4", (8, 9), 58, 2.04, 22.0, 300, 48, 60, 32),
-    "l40s": _gpu("NVIDIA L40S", (8, 9), 142, 2.52, 44.4, 864, 96, 183, 32),
+    "l40s": _gpu("NVIDIA L40S", (8, 9), 142, 2.52, 44.5, 864, 96, 183, 32),
     "a10g": _gpu("NVIDIA A10G", (8, 6), 80, 1.71, 22.0, 600, 6, 35, 32),
-    "t4": _gpu("Tesla T4", (7, 5), 40, 1.59, 14.6, 320, 4, 8.1, 16),
+    "t4": _gpu("Tesla T4", (7, 5), 40, 1.59, 14.7, 320, 4, 8.1, 16),
     "v100-16": _gpu("Tesla V100-SXM2-16GB", (7, 0), 80, 1.53, 15.8, 898, 6, 15.7, 150, 50),
     "v100-32": _gpu("Tesla V100-SXM2-32GB", (7, 0), 80, 1.53, 31.7, 898, 6, 15.7, 150, 50),
     "rtx4090": _gpu("NVIDIA GeForce RTX 4090", (8, 9), 128, 2.52, 23.6, 1008, 72, 82.6, 32),
-    "rtx5090": _gpu("NVIDIA GeForce RTX 5090", (12, 0), 170, 2.407, 31.4, 1792, 96, 104.8, 64),
+    "rtx5090": _gpu("NVIDIA GeForce RTX 5090", (12, 0), 170, 2.407, 31.3, 1792, 96, 104.8, 64),
     "a6000": _gpu("NVIDIA RTX A6000", (8, 6), 84, 1.8, 47.5, 768, 6, 77.4, 32),
-    "rtx6000-ada": _gpu("NVIDIA RTX 6000 Ada", (8, 9), 142, 2.505, 47.4, 960, 96, 182.1, 32),
+    "rtx6000-ada": _gpu(
+        *("NVIDIA RTX 6000 Ada Generation", (8, 9), 142, 2.505, 47.4, 960, 96, 182.1, 32)
+    ),
 }
 _FIRST_BFLOAT16 = (8, 0)
 _NAME = re.compile(rf"({'|'.join(GPUS)})(?:x([1-9]\d*))?(?:x([1-9]\d*))?")

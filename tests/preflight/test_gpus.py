@@ -56,8 +56,15 @@ def test_what_the_compiler_is_told(kind):
     assert f"memory_bandwidth: {gpu.memory_bandwidth:.0f}" in lines
     assert f"shared_memory_per_core: {FAMILIES[gpu.capability].shared_memory * 1024}" in lines
     assert f'device_description_str: "{gpu.name}"' in lines
-    # Products in float32 are never faster; GPUs without bfloat16 are rated in float16.
-    assert 0 < gpu.float32_flops <= gpu.peak_flops
+    # Dense products, added up in float32, per operation of the float32 units.
+    units = 2 * gpu.cores * FAMILIES[gpu.capability].units * gpu.clock
+    times = {(7, 0): 8, (7, 5): 8, (8, 0): 16, (9, 0): 16, (10, 0): 32}.get(gpu.capability, 4)
+    times /= 2 if kind in ("a10g", "rtx4090", "rtx5090") else 1
+    assert gpu.peak_flops == pytest.approx(times * units, rel=0.08)
+    # TF32 is half as fast. GPUs without bfloat16 have no TF32, and are rated in float16.
+    float32_flops = gpu.peak_flops / 2 if gpu.capability >= (8, 0) else units
+    assert gpu.float32_flops == pytest.approx(float32_flops, rel=0.02)
+    assert 0.002 < gpu.memory_bandwidth / gpu.peak_flops < 0.01
     assert gpu.network < 2 * gpu.link
 
 
