@@ -350,6 +350,13 @@ class FineTuningOptions(TrainingOptions):
 class TaughtOptions(FineTuningOptions):
     """Options of programs that train on classes, which a teacher may predict, too."""
 
+    language: str | None = option(
+        None,
+        "Language of a data set by name that has several, such as de.",
+        group="Data",
+        common=True,
+        needs=("task_name",),
+    )
     teacher: str | None = option(
         None,
         "Trained model whose probabilities are learned, besides labels: a training folder of this "

@@ -192,29 +192,56 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
     return os.path.join(_fetch(folder, name, inner, argument), inside).rstrip("/")
 
 
+# In the paths of a published data set: the code of a language.
+LANGUAGE = "{language}"
+
+
+def check_language(language: str | None, languages: str) -> None:
+    """Raise InputError if a language is missing, is none of a data set's, or it has a single one.
+
+    `languages` are the codes of the data set, separated by ", "; a single one is an example.
+    """
+    codes, given = languages.split(", "), f"`language`={language}" if language else "`language`"
+    if language and not languages:
+        raise InputError(f"{given}: the data set of `task_name` has a single language")
+    if len(codes) > 1 and language not in codes:
+        raise InputError(f"{given}: must be one of {languages}")
+    if languages and not re.fullmatch(r"[\w-]+", language or ""):
+        raise InputError(f"{given}: must be a code such as {languages}")
+
+
 @dataclasses.dataclass(frozen=True)
 class PublishedSet:
     """The files of a published data set.
 
     Attributes:
-        files: split -> paths or globs in its folder, the first existing one of which is read.
+        files: split -> paths or globs in its folder, the first existing one of which is read;
+            `LANGUAGE` in them stands for the code of a language.
         hub: its folder in a data set of the Hub; "" if it is not there.
         folders: names of its folder in the folder that users name, which may be itself.
+        languages: as for `check_language`.
     """
 
     files: Mapping[str, tuple[str, ...]]
     hub: str = ""
     folders: tuple[str, ...] = ()
+    languages: str = ""
 
-    def find(self, split: str, data_dir: str | None) -> list[str]:
+    def find(self, split: str, data_dir: str | None, language: str | None = None) -> list[str]:
         """Return the files of a split; several only of a glob for Parquet files.
 
         Users name a folder by `data_dir`; without it, `hub` is the folder.
 
         Raises:
-            InputError: If there are none, or they cannot be fetched.
+            InputError: If there are none, or they cannot be fetched; or as of `check_language`.
         """
-        places = [os.path.join(each, n) for each in ("", *self.folders) for n in self.files[split]]
+        check_language(language, self.languages)
+        if split not in self.files:
+            raise InputError(f"`do_{split}`: the data set has no rows to {split}")
+        if not (data_dir or self.hub):
+            raise InputError("`data_dir`: the folder of the data set is required")
+        names = [name.replace(LANGUAGE, language or "") for name in self.files[split]]
+        places = [os.path.join(each, name) for each in ("", *self.folders) for name in names]
         root = local_folder(data_dir or self.hub, [places], "data_dir")
         for place in places:
             if found := matches(os.path.join(glob.escape(root), place)):

@@ -20,9 +20,9 @@ from albert_tf.tasks.classification.encoding import combined, featurize
 from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.multiple_choice import task as multiple_choice
+from albert_tf.tasks.multiple_choice.choices import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.tasks.multiple_choice.export import filled
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
-from albert_tf.tasks.multiple_choice.readers import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.spans import ANSWER_HEADS

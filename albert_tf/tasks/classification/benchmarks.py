@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.files import Row, RowReader, exists, read_lines, read_rows, read_tsv
+from albert_tf.hub.huggingface import LANGUAGE
 from albert_tf.logs import counted
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -25,11 +26,13 @@ logger = logging.getLogger(__name__)
 
 REPOSITORY = "hf://datasets/nyu-mll/glue"
 
-# How the names of the files of a split of GLUE begin, as published and on the Hub.
-_FILES = {"train": ("train", "train"), "eval": ("dev", "validation"), "predict": ("test", "test")}
+# How the names of the files of a split begin: of GLUE, as published; and on the Hub.
+_FILES = {"train": "train", "eval": "dev", "predict": "test"}
+HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
 
 
-def _by_name(*tasks: ClassificationDataset) -> dict[str, ClassificationDataset]:
+def by_name(*tasks: ClassificationDataset) -> dict[str, ClassificationDataset]:
+    """Return name -> task."""
     return {task.name: task for task in tasks}
 
 
@@ -74,13 +77,12 @@ def _glue(
     hub = (hub or columns)._replace(label="label", id="idx")
 
     def files(split: str, part: str = "") -> tuple[TableFile, ...]:
-        published, on_hub = (f"{start}{part}" for start in _FILES[split])
         how: dict[str, Any] = {} if split == "predict" else {"header": header, "read": read}
         numbered = hub_labels or labels or ()
         return (
-            TableFile(f"{published}.tsv", columns, **how),
+            TableFile(f"{_FILES[split]}{part}.tsv", columns, **how),
             *(earlier or {}).get(split, ()),
-            TableFile(f"{on_hub}-*.parquet", hub, numbered_labels=numbered),
+            TableFile(f"{HUB_SPLITS[split]}{part}-*.parquet", hub, numbered_labels=numbered),
         )
 
     parts = parts or {"": ("", "", f"{name}.tsv")}
@@ -148,7 +150,7 @@ _AX = (
     TableFile("test-*.parquet", Columns("premise", "hypothesis", id="idx")),
 )
 
-GLUE = _by_name(
+GLUE = by_name(
     _glue(
         "CoLA",
         Columns("sentence", None, "label", "index"),
@@ -237,6 +239,44 @@ def _csl_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
         yield row
 
 
+def single_files(
+    name: str,
+    files: Sequence[Sequence[str]],
+    columns: Columns,
+    *,
+    hub: Columns | None = None,
+    hub_labels: tuple[str, ...] = (),
+    read: RowReader | None = None,
+    submissions: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> ClassificationDataset:
+    """Return a task with a file for each split.
+
+    Args:
+        name: as `task_name` writes it.
+        files: names of those of "train", "eval" and "predict"; the first existing one is read.
+        columns: of the files; test sets may lack the label.
+        hub: columns of the Parquet files on the Hub, if they are read, too.
+        hub_labels: what numbers in these stand for.
+        read: returns the rows of a file; by default, its ending selects the format.
+        submissions: name of a test set -> name of the file for the server.
+        **fields: as in `ClassificationDataset`.
+    """
+
+    def rows(split: str, names: Sequence[str]) -> tuple[RowSet, ...]:
+        found = [
+            TableFile(each, columns, read=read, submission=(submissions or {}).get(each))
+            for each in names
+        ]
+        if hub:
+            path = f"{LANGUAGE}/{HUB_SPLITS[split]}-*.parquet"
+            found.append(TableFile(path, hub, numbered_labels=hub_labels))
+        return (RowSet(tuple(found)),)
+
+    sets = {split: rows(split, names) for split, names in zip(HUB_SPLITS, files, strict=True)}
+    return ClassificationDataset(name, sets, pairs=columns.pair is not None, **fields)
+
+
 def _clue(
     name: str,
     columns: Columns,
@@ -244,31 +284,16 @@ def _clue(
     train: Sequence[str] = ("train.json",),
     dev: str = "dev.json",
     test: Mapping[str, str] | None = None,
-    read: RowReader | None = None,
     **fields: Any,
 ) -> ClassificationDataset:
-    """Return a task of CLUE.
-
-    Args:
-        name: as `task_name` writes it.
-        columns: of the files; test sets lack the label.
-        train: names of the training set, the first existing one of which is read.
-        dev: name of the development set.
-        test: names of the test set -> name of the file for the server.
-        read: returns the rows of a file; by default, its ending selects the format.
-        **fields: as in `ClassificationDataset`.
-    """
+    """Return a task of CLUE; `test` has the files of the test set, as `submissions`."""
     lower = name.lower()
     test = test or {"test.json": f"{lower}_predict.json"}
-
-    def rows(*files: str) -> tuple[RowSet]:
-        found = (TableFile(each, columns, read=read, submission=test.get(each)) for each in files)
-        return (RowSet(tuple(found)),)
-
-    return ClassificationDataset(
+    return single_files(
         name,
-        {"train": rows(*train), "eval": rows(dev), "predict": rows(*test)},
-        pairs=columns.pair is not None,
+        (train, (dev,), tuple(test)),
+        columns,
+        submissions=test,
         benchmark="CLUE",
         # As the official scripts call it, as the archive is called, and in capitals.
         folders=(lower, f"{lower}_public", name),
@@ -280,7 +305,7 @@ _TEXT = Columns("sentence", None, "label")
 _PAIR = Columns("sentence1", "sentence2", "label")
 _CLUE_NLI: dict[str, Any] = {"labels": ("contradiction", "entailment", "neutral"), "unlabeled": "-"}
 
-CLUE = _by_name(
+CLUE = by_name(
     _clue("AFQMC", _PAIR),
     _clue(
         "LCQMC",

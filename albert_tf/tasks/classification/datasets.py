@@ -1,11 +1,13 @@
 """Data sets of text classification: where their rows are, what the labels mean, and examples.
 
-Those of GLUE and CLUE are in `classification.benchmarks`, with all files that they are published
-as; `located` finds those of a folder. `classification.tables` describes the user's own files.
+Those of GLUE and CLUE are in `classification.benchmarks`, others in `classification.published`,
+with all files that they are published as; `located` finds those of a folder.
+`classification.tables` describes the user's own files.
 """
 
 import contextlib
 import dataclasses
+import functools
 import glob
 import logging
 import math
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.hub.huggingface import local_folder
+from albert_tf.hub.huggingface import LANGUAGE, local_folder
 from albert_tf.logs import counted
 
 logger = logging.getLogger(__name__)
@@ -66,8 +68,7 @@ class TableFile:
     submission: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class RowSet:
+class RowSet(NamedTuple):
     """Rows that are scored, or predicted, together, such as the mismatched ones of MNLI.
 
     Attributes:
@@ -88,19 +89,27 @@ class RowSet:
         """The names of the files, without their folders."""
         return ", ".join(os.path.basename(file.path) for file in self.files)
 
-    def located(self, folders: Sequence[str]) -> "RowSet | None":
-        """Return the set with the first of its files that exists in one of the folders."""
+    def located(self, root: str, folders: Sequence[str]) -> "RowSet":
+        """Return the set with the first of its files that exists in one of the folders in `root`.
+
+        Raises:
+            InputError: If there is none.
+        """
         for file in self.files:
-            for folder in folders:
+            for folder in (os.path.join(root, name) for name in folders):
                 if file.needs and not files.exists(os.path.join(folder, file.needs)):
                     continue
                 if paths := files.matches(os.path.join(glob.escape(folder), file.path)):
-                    return dataclasses.replace(
-                        self,
+                    return self._replace(
                         files=tuple(dataclasses.replace(file, path=path) for path in paths),
                         submission=file.submission or self.submission,
                     )
-        return None
+        # The folder of Parquet files is the last one.
+        expected = [
+            os.path.join(root, folders[-2 if "*" in file.path else 0], file.path)
+            for file in self.files
+        ]
+        raise InputError(f"`data_dir`={root}: contains no {' or '.join(expected)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +135,9 @@ class ClassificationDataset:
         repository: folder of the benchmark on the Hugging Face Hub; None if it is not there.
         submitted: ids and labels of predicted rows -> content of the file for the benchmark's
             server.
+        languages: as for `check_language`.
+        grouped: whether the id of a row is that of its group, a hyphen and another one; the
+            results then contain the share of the groups whose rows are all right.
     """
 
     name: str
@@ -145,6 +157,21 @@ class ClassificationDataset:
     folders: tuple[str, ...] = ()
     repository: str | None = None
     submitted: Callable[[Sequence[str], Sequence[str]], str] | None = None
+    languages: str = ""
+    grouped: bool = False
+
+    def of_language(self, language: str) -> "ClassificationDataset":
+        """Return the data set in one language: a part of paths, and an argument of readers."""
+
+        def translated(file: TableFile) -> TableFile:
+            read: Any = file.read and functools.partial(file.read, language=language)  # type: ignore
+            return dataclasses.replace(file, path=file.path.replace(LANGUAGE, language), read=read)
+
+        sets = {
+            split: tuple(rows._replace(files=tuple(map(translated, rows.files))) for rows in each)
+            for split, each in self.sets.items()
+        }
+        return dataclasses.replace(self, sets=sets)
 
     def located(self, data_dir: str | None, splits: Sequence[str]) -> "ClassificationDataset":
         """Return the data set with its files in a folder.
@@ -157,39 +184,26 @@ class ClassificationDataset:
         Raises:
             InputError: If one of these files is missing.
         """
-        place = data_dir or self.repository
+        place, folders = data_dir or self.repository, (*self.folders, "")
         if splits and place is None:
             raise InputError(
                 f"`data_dir`: `task_name`={self.name} needs the folder of {self.benchmark}"
             )
-        wanted = {split: self.sets[split] if split in splits else () for split in self.sets}
+        sets = {split: self.sets[split] if split in splits else () for split in self.sets}
         needed = [
             [
                 os.path.join(folder, name)
                 for file in rows.files
                 for name in (file.path, file.needs)
                 if name
-                for folder in (*self.folders, "")
+                for folder in folders
             ]
-            for sets in wanted.values()
-            for rows in sets
+            for each in sets.values()
+            for rows in each
         ]
         root = local_folder(place or "", needed, "data_dir")
-        folders = [*(os.path.join(root, folder) for folder in self.folders), root]
-
-        def find(rows: RowSet) -> RowSet:
-            found = rows.located(folders)
-            if found is None:
-                # The folder of Parquet files is the last one.
-                expected = [
-                    os.path.join(folders[-2 if "*" in file.path else 0], file.path)
-                    for file in rows.files
-                ]
-                raise InputError(f"`data_dir`={root}: contains no {' or '.join(expected)}")
-            return found
-
-        sets = {split: tuple(map(find, each)) for split, each in wanted.items()}
-        return dataclasses.replace(self, sets=sets)
+        located = {split: tuple(r.located(root, folders) for r in sets[split]) for split in sets}
+        return dataclasses.replace(self, sets=located)
 
 
 def normalized_label(label: str) -> str:

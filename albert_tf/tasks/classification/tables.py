@@ -1,4 +1,4 @@
-"""The data set that the options name: one of GLUE or CLUE, or the user's own tables."""
+"""The data set that the options name: a published one, or the user's own tables."""
 
 import os
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.hub.huggingface import check_language
 from albert_tf.tasks.classification.benchmarks import CLUE, GLUE
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -15,8 +16,9 @@ from albert_tf.tasks.classification.datasets import (
     TableFile,
 )
 from albert_tf.tasks.classification.options import ClassificationOptions, check_long_texts
+from albert_tf.tasks.classification.published import MULTILINGUAL, SUPERGLUE
 
-PUBLISHED = GLUE | CLUE
+PUBLISHED = GLUE | CLUE | SUPERGLUE | MULTILINGUAL
 
 _OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
 
@@ -39,18 +41,26 @@ def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
         raise InputError(
             f"`task_name`={options.task_name}: must be one of {', '.join((*PUBLISHED, 'table'))}"
         )
-    if options.submission and (name == "table" or not options.do_predict):
-        raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
     dataset = table_dataset(options) if name == "table" else PUBLISHED[name]
+    if options.submission and not (dataset.submitted and options.do_predict):
+        raise InputError(
+            "`submission`: needs a task of GLUE or CLUE or SuperGLUE, and `do_predict`"
+        )
     check_long_texts(options.long_texts, dataset.pairs)
     if name == "table":
+        check_language(options.language, "")
         return dataset
     for option in _TABLE_OPTIONS:
         if getattr(options, option) and not (option == "predict_file" and options.streams):
             raise InputError(
                 f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
             )
-    return dataset.located(options.data_dir, options.splits())
+    splits, language = options.splits(), options.language
+    if splits:
+        check_language(language, dataset.languages)
+    return (dataset.of_language(language) if language else dataset).located(
+        options.data_dir, splits
+    )
 
 
 def _plain(name: str) -> str:

@@ -286,7 +286,10 @@ class ClassificationTask(FineTuningTask):
             (rows,) = dataset.sets["train"]
             return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
         (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
-        return f"{dataset.benchmark} {dataset.name}, {names}" if dataset.benchmark else names
+        if not dataset.benchmark:
+            return names
+        title = filter(None, (dataset.benchmark, dataset.name, self.options.language))
+        return f"{' '.join(dict.fromkeys(title))}, {names}"
 
     def adjacent_files(self) -> dict[str, str]:
         target, dataset = self.target, self.dataset
@@ -304,7 +307,12 @@ class ClassificationTask(FineTuningTask):
         return {KIND.settings_file: json.dumps(saved) + "\n", **labels}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        scores = self.target.score(self._truth(examples), outputs["logits"])
+        truth, logits = self._truth(examples), outputs["logits"]
+        scores = self.target.score(truth, logits)
+        if self.dataset.grouped:
+            groups = [each.id.rpartition("-")[0] for each in examples.examples]
+            wrong = {groups[n] for n in np.flatnonzero(self.target.predicted(logits) != truth)}
+            scores["eval_exact_match"] = 1 - len(wrong) / len(set(groups))
         suffix = self._row_sets[examples.name].suffix
         return {f"{name}{suffix}": value for name, value in scores.items()}
 

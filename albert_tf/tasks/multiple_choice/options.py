@@ -12,8 +12,9 @@ from albert_tf.tasks.multiple_choice import KIND
 
 # Option -> the tasks that it is for.
 _TASKS_OF = {
-    "data_dir": ("race", "c3"),
-    "submission": ("c3",),
+    "data_dir": ("race", "c3", "copa", "belebele"),
+    "language": ("belebele",),
+    "submission": ("c3", "copa"),
     "high_only": ("race",),
     "middle_only": ("race",),
     "train_file": ("json",),
@@ -28,14 +29,14 @@ class MultipleChoiceSettings(TaskSettings):
 
     Attributes:
         task_name: "race", where every run of underscores is a blank and options may be empty, or
-            "c3" or "json".
+            another one.
         max_qa_length: maximum length of question and option together in tokens; longer ones are
             truncated at the beginning.
     """
 
     part: ClassVar[str] = "max_qa_length"
 
-    task_name: Literal["race", "c3", "json"] = "json"
+    task_name: Literal["race", "c3", "copa", "belebele", "json"] = "json"
     max_qa_length: Positive = 128
 
     @property
@@ -53,7 +54,8 @@ class MultipleChoiceOptions(TaughtOptions):
 
     task_name: str = inherited_option(
         "race",
-        "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines",
+        "race, c3 (Chinese, of CLUE), copa (of SuperGLUE), belebele (many languages), or json for "
+        "any multiple choice as JSON lines",
         group="Data",
         common=True,
     )
@@ -61,12 +63,14 @@ class MultipleChoiceOptions(TaughtOptions):
         None,
         "Folder of RACE, as published (RACE/{train,dev,test}/{middle,high}/*.txt) or as on the "
         "Hugging Face Hub, from which it is taken by default; may be "
-        "hf://datasets/ORGANIZATION/NAME. With --task_name=c3, of CLUE (c3/d-train.json, ...).",
+        "hf://datasets/ORGANIZATION/NAME. Of CLUE (c3/d-train.json, ...), SuperGLUE (COPA/*.jsonl) "
+        "or Belebele (deu_Latn.jsonl, ..., by default from the Hub) with their --task_name.",
         common=True,
     )
     submission: bool = option(
         False,
-        "With --task_name=c3: whether --do_predict also writes the file for CLUE's server.",
+        "With --task_name=c3 or copa: whether --do_predict also writes the file for the server of "
+        "CLUE or SuperGLUE.",
         group="Evaluation",
     )
     train_file: str | None = option(

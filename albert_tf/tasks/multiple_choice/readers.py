@@ -1,91 +1,34 @@
-"""Multiple-choice questions, and how they are read: RACE, C3 and JSON lines.
+"""Multiple-choice questions, and how they are read: RACE, C3, COPA, Belebele and JSON lines.
 
 RACE is read as published, a file per article, or as the Hugging Face Hub has it, in Parquet files.
 C3 (arXiv 1904.09679) is read as CLUE or its authors publish it. A file is a list of `[sentences,
 questions, id]`; questions on dialogues and on mixed texts are in files of their own, except in the
-test sets of CLUE.
+test sets of CLUE. COPA (of SuperGLUE) and Belebele (arXiv 2308.16884), a test set, have a question
+in each row.
 """
 
 import dataclasses
+import functools
 import glob
 import itertools
 import logging
 import os
-import re
-import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.hub.huggingface import local_folder
+from albert_tf.hub.huggingface import LANGUAGE, PREFIX, PublishedSet, local_folder
+from albert_tf.tasks.multiple_choice.choices import (
+    RACE_BLANK,
+    ChoiceQuestion,
+    answer_number,
+    checked_choices,
+    letter_number,
+)
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 
 logger = logging.getLogger(__name__)
-
-LETTERS = string.ascii_uppercase
-
-# Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
-# part of a name unless they touch no letter or digit.
-RACE_BLANK = re.compile("[_\uff3f]+")
-BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
-
-
-class ChoiceQuestion(NamedTuple):
-    """A question about a context, and its choices.
-
-    Attributes:
-        location: "file:line", for errors.
-        id: identifies its prediction.
-        group: results are also reported per group, such as "middle"; "" for none.
-        context: text that the question is about; may be empty.
-        question: may be empty, or contain blanks that the choices fill.
-        choices: at least two.
-        answer: index of the correct choice; None if unknown.
-        blank: matches the blanks of the question.
-    """
-
-    location: str
-    id: str
-    group: str
-    context: str
-    question: str
-    choices: tuple[str, ...]
-    answer: int | None
-    blank: re.Pattern[str] = BLANK
-
-    @property
-    def candidates(self) -> tuple[str, ...]:
-        """Question and choice as one text, per choice."""
-        return tuple(fill(self.question, choice, self.blank) for choice in self.choices)
-
-
-def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
-    """Return a question and one of its choices as one text.
-
-    The choice fills every blank of the question; without a blank it follows the question.
-    """
-    choice = choice.strip()
-    filled, blanks = blank.subn(lambda _: choice, question)
-    return filled if blanks else f"{question} {choice}".strip()
-
-
-def checked_choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
-    """Return the choices of a question, which a field contains; some data sets have empty ones.
-
-    Raises:
-        InputError: If they are not 2 to 26 texts.
-    """
-    if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
-        raise InputError(f"{location}: {name!r} must be a list of texts, not {files.shown(value)}")
-    if not 2 <= len(value) <= len(LETTERS):
-        raise InputError(
-            f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
-        )
-    if not empty and not all(choice.strip() for choice in value):
-        raise InputError(f"{location}: a choice is empty in {files.shown(value)}")
-    return tuple(value)
-
 
 LEVELS = ("middle", "high")
 
@@ -119,9 +62,8 @@ def _file(options: MultipleChoiceOptions, split: str) -> str | None:
 
 def groups_of(options: MultipleChoiceOptions) -> Sequence[str]:
     """Return the groups of questions for which results are also reported."""
-    if options.reads_json:
-        return ()
-    return _levels(options) if options.reads_race else tuple(C3_GROUPS.values())
+    groups = {"race": _levels(options), "c3": tuple(C3_GROUPS.values())}
+    return groups.get(options.task_name.lower(), ())
 
 
 def _levels(options: MultipleChoiceOptions) -> list[str]:
@@ -132,36 +74,31 @@ def _levels(options: MultipleChoiceOptions) -> list[str]:
 def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
     if _file(options, split):
         logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
-    levels = _levels(options)
-    place = options.data_dir or HUB_RACE
-    needed = [
-        [f"{level}/{_HUB_SPLITS[split]}-*.parquet", *_published(split, level)] for level in levels
-    ]
-    data_dir = local_folder(place, needed, "data_dir")
-    for level in levels:
-        root = glob.escape(data_dir)
-        tables = files.matches(f"{root}/{level}/{_HUB_SPLITS[split]}-*.parquet")
-        if tables:
-            yield from _hub_questions(tables, level)
-            continue
-        found = (files.matches(f"{root}/{each}") for each in _published(split, level))
-        paths = next(filter(None, found), None)
-        if paths is None:
+    places = {level: _places(split, level) for level in _levels(options)}
+    data_dir = local_folder(options.data_dir or HUB_RACE, [*places.values()], "data_dir")
+    root = glob.escape(data_dir)
+    for level, names in places.items():
+        found = (files.matches(f"{root}/{each}") for each in names)
+        paths = next(filter(None, found), [])
+        if not paths:
             raise InputError(
                 f"`data_dir`={data_dir}: no .txt file in {FOLDERS[split]}/{level}; RACE contains "
                 "RACE/{train,dev,test}/{middle,high}/*.txt, and its copy on the Hugging Face Hub "
                 "{middle,high}/{train,validation,test}-*.parquet"
             )
+        if paths[0].endswith(".parquet"):
+            yield from _hub_questions(paths, level)
+            continue
         for path in paths:
             for location, line in files.located_lines(path):
                 article = files.parse_json(line, location, _Article)
                 yield from _race_questions(location, article, level, split)
 
 
-def _published(split: str, level: str) -> tuple[str, str]:
-    """Return globs of the published files, in RACE/ or the folder that contains it."""
+def _places(split: str, level: str) -> list[str]:
+    """Return globs of the Hub's files, and of the published ones, in RACE/ or around it."""
     name = f"{FOLDERS[split]}/{level}/*.txt"
-    return f"RACE/{name}", name
+    return [f"{level}/{_HUB_SPLITS[split]}-*.parquet", f"RACE/{name}", name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +128,7 @@ def _race_questions(
         where, name = f"{location}: question {number}", f"{entry.id}-{number}"
         # Published files contain a few empty options.
         choices = checked_choices(where, options, "options", empty=True)
-        correct = None if answer is None else _letter(where, answer, choices)
+        correct = None if answer is None else letter_number(where, answer, choices)
         yield ChoiceQuestion(
             location, name, level, entry.article, question, choices, correct, RACE_BLANK
         )
@@ -220,7 +157,7 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
     for name, group in itertools.groupby(rows, key=lambda each: each[0].example_id):
         for number, (row, location, article) in enumerate(group, start=1):
             choices = checked_choices(location, row.options, "options", empty=True)
-            answer, id = _letter(location, row.answer, choices), f"{name}-{number}"
+            answer, id = letter_number(location, row.answer, choices), f"{name}-{number}"
             yield ChoiceQuestion(
                 location, id, level, article, row.question, choices, answer, RACE_BLANK
             )
@@ -258,21 +195,11 @@ C3_GROUPS = {"d": "dialogue", "m": "mixed"}
 _C3_FOLDERS = ("c3", "c3_public", "C3")
 
 
-def _c3_files(form: str) -> dict[str, str]:
-    """Return file name -> group, for the two files of a split."""
-    return {form.format(letter): group for letter, group in C3_GROUPS.items()}
-
-
-# Split -> its possible layouts: file name -> group of the questions. The first that exists is read.
-_C3_LAYOUTS: dict[str, tuple[dict[str, str], ...]] = {
-    "train": (_c3_files("{}-train.json"), _c3_files("c3-{}-train.json")),
-    "eval": (_c3_files("{}-dev.json"), _c3_files("c3-{}-dev.json")),
-    "predict": (
-        {"test1.1.json": ""},
-        {"test1.0.json": ""},
-        {"test.json": ""},
-        _c3_files("c3-{}-test.json"),
-    ),
+# Split -> its possible files, with the letters of `C3_GROUPS` for {}; the first existing are read.
+_C3_LAYOUTS = {
+    "train": ("{}-train.json", "c3-{}-train.json"),
+    "eval": ("{}-dev.json", "c3-{}-dev.json"),
+    "predict": ("test1.1.json", "test1.0.json", "test.json", "c3-{}-test.json"),
 }
 
 
@@ -310,63 +237,102 @@ def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
                 yield ChoiceQuestion(place, id, group, context, entry.question, choices, answer)
 
 
-def c3_submission(data_dir: str | None) -> str:
-    """Return what the CLUE server calls the predictions of the test set in a folder."""
-    (path, *_) = _files_of_c3(data_dir, "predict")
-    return f"c3{'11' if path.endswith('test1.1.json') else '10'}_predict.json"
-
-
 def _files_of_c3(data_dir: str | None, split: str) -> dict[str, str]:
     if data_dir is None:
         raise InputError("`data_dir`: `task_name`=c3 needs the folder of CLUE or of C3")
     places = [*(os.path.join(data_dir, folder) for folder in _C3_FOLDERS), data_dir]
-    for layout in _C3_LAYOUTS[split]:
-        for place in places:
-            groups = {os.path.join(place, name): group for name, group in layout.items()}
-            if all(map(files.exists, groups)):
-                return groups
-    expected = " or ".join(" and ".join(layout) for layout in _C3_LAYOUTS[split])
+    layouts = [
+        {form.format(letter): group if "{}" in form else "" for letter, group in C3_GROUPS.items()}
+        for form in _C3_LAYOUTS[split]
+    ]
+    for layout, place in itertools.product(layouts, places):
+        groups = {os.path.join(place, name): group for name, group in layout.items()}
+        if all(map(files.exists, groups)):
+            return groups
+    expected = " or ".join(map(" and ".join, layouts))
     raise InputError(f"`data_dir`={data_dir}: neither it nor {places[0]} contains {expected}")
+
+
+class _Rows(NamedTuple):
+    """A data set with a question in each row.
+
+    Attributes:
+        files: where its rows are.
+        ids, context, question, choices, answer: names of their columns.
+        first: number of the first choice in the column of the answers.
+        asked: what a value of the column of the questions stands for.
+    """
+
+    files: PublishedSet
+    ids: tuple[str, ...]
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    answer: str
+    first: int = 0
+    asked: Mapping[str, str] = {}
+
+
+_COPA = _Rows(
+    PublishedSet(
+        {"train": ("train.jsonl",), "eval": ("val.jsonl",), "predict": ("test.jsonl",)},
+        folders=("COPA",),
+    ),
+    ("idx",),
+    "premise",
+    "question",
+    ("choice1", "choice2"),
+    "label",
+    asked={"cause": "What was the cause of this?", "effect": "What happened as a result?"},
+)
+_BELEBELE = _Rows(
+    PublishedSet(
+        dict.fromkeys(("eval", "predict"), (f"{LANGUAGE}.jsonl",)),
+        f"{PREFIX}facebook/belebele/data",
+        ("data", "Belebele"),
+        languages="deu_Latn",
+    ),
+    ("link", "question_number"),
+    "flores_passage",
+    "question",
+    ("mc_answer1", "mc_answer2", "mc_answer3", "mc_answer4"),
+    "correct_answer_num",
+    first=1,
+)
+
+
+def _read_rows(rows: _Rows, options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
+    (path,) = rows.files.find(split, options.data_dir, options.language)
+    for row in files.read_rows(path):
+        choices = tuple(row.text(column) for column in rows.choices)
+        answer = None
+        if split == "eval" or rows.answer in row.values:
+            numbers = [str(rows.first + number) for number in range(len(choices))]
+            if (label := row.value(rows.answer)) not in numbers:
+                raise InputError(f"{row.location}: {rows.answer}={label}: must be in {numbers}")
+            answer = numbers.index(label)
+        id, question = "#".join(map(row.text, rows.ids)), row.text(rows.question)
+        context = row.text(rows.context)
+        question = rows.asked.get(question, question)
+        yield ChoiceQuestion(row.location, id, "", context, question, choices, answer)
+
+
+def submission(
+    options: MultipleChoiceOptions, questions: Sequence[ChoiceQuestion], chosen: Sequence[int]
+) -> tuple[str, list[dict[str, int]]]:
+    """Return the name of the file for the server of a benchmark, and the objects in its lines."""
+    if options.task_name.lower() == "copa":
+        pairs = zip(questions, chosen, strict=True)
+        return "COPA.jsonl", [{"idx": int(each.id), "label": choice} for each, choice in pairs]
+    (path, *_) = _files_of_c3(options.data_dir, "predict")
+    name = f"c3{'11' if path.endswith('test1.1.json') else '10'}_predict.json"
+    return name, [{"id": row, "label": choice} for row, choice in enumerate(chosen)]
 
 
 DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuestion]]] = {
     "race": _read_race,
     "c3": lambda options, split: read_c3(options.data_dir, split),
+    "copa": functools.partial(_read_rows, _COPA),
+    "belebele": functools.partial(_read_rows, _BELEBELE),
     "json": _read_json,
 }
-
-
-def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
-    letters = LETTERS[: len(choices)]
-    if not isinstance(answer, str) or len(answer) != 1 or answer not in letters:
-        raise InputError(
-            f"{location}: answer {files.shown(answer)} must be a letter from A to {letters[-1]}"
-        )
-    return letters.index(answer)
-
-
-def answer_number(location: str, answer: Any, choices: tuple[str, ...]) -> int:
-    """Return the index of an answer given by number (from 0), text or letter."""
-    if isinstance(answer, int) and not isinstance(answer, bool):
-        if not 0 <= answer < len(choices):
-            raise InputError(
-                f"{location}: answer {answer} must be 0 to {len(choices) - 1}, the numbers of "
-                f"{len(choices)} choices"
-            )
-        return answer
-    texts = [choice.strip() for choice in choices]
-    if isinstance(answer, str):
-        found = [number for number, text in enumerate(texts) if text == answer.strip()]
-        if len(found) > 1:
-            raise InputError(
-                f"{location}: answer {files.shown(answer)} matches {len(found)} choices"
-            )
-        if found:
-            return found[0]
-        letter = answer.strip()
-        if len(letter) == 1 and letter in LETTERS[: len(choices)]:
-            return LETTERS.index(letter)
-    raise InputError(
-        f"{location}: answer {files.shown(answer)} must be the number of a choice (from 0), its "
-        f"letter (A to {LETTERS[len(choices) - 1]}) or its text"
-    )

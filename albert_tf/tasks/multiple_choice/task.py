@@ -36,14 +36,13 @@ from albert_tf.report.sections import (
     counted_errors,
     excerpt,
 )
+from albert_tf.tasks.multiple_choice.choices import LETTERS, ChoiceQuestion
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import (
     FOLDERS,
-    LETTERS,
-    ChoiceQuestion,
-    c3_submission,
     groups_of,
     read_questions,
+    submission,
 )
 from albert_tf.tokenizers import Tokenizer, packing
 
@@ -189,8 +188,9 @@ class MultipleChoiceTask(FineTuningTask):
     def data_name(self, examples: ExampleSet) -> str:
         if self.options.reads_json:
             return super().data_name(examples)
-        name, groups = self.options.task_name.upper(), " and ".join(groups_of(self.options))
-        return f"{name}, {FOLDERS[examples.split]} ({groups})"
+        groups, language = " and ".join(groups_of(self.options)), self.options.language
+        name = " ".join(filter(None, (self.options.task_name.upper(), language)))
+        return f"{name}, {FOLDERS[examples.split]}{groups and f' ({groups})'}"
 
     def recorded_options(self) -> dict[str, Any]:
         return super().recorded_options() | {"task_name": self.options.task_name.lower()}
@@ -225,10 +225,10 @@ class MultipleChoiceTask(FineTuningTask):
         write_text(f"{folder}/predictions.tsv", "\n".join(["id\tanswer", *lines]) + "\n")
         logger.info("%s predictions in %s/predictions.tsv", f"{len(lines):,}", folder)
         if self.options.submission:
-            chosen = enumerate(values.argmax(axis=-1).tolist())
-            objects = (json.dumps({"id": row, "label": choice}) for row, choice in chosen)
-            content = "".join(f"{each}\n" for each in objects)
-            self.write_submission(folder, c3_submission(self.options.data_dir), content)
+            chosen = values.argmax(axis=-1).tolist()
+            name, objects = submission(self.options, examples.examples, chosen)
+            content = "".join(f"{json.dumps(each)}\n" for each in objects)
+            self.write_submission(folder, name, content)
 
     def answered(self, examples: ExampleSet) -> list[int]:
         return [n for n, each in enumerate(examples.examples) if each.answer is not None]

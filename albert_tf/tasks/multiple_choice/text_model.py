@@ -10,14 +10,14 @@ import numpy as np
 
 from albert_tf.files import exists, read_json
 from albert_tf.tasks.multiple_choice import KIND
-from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.readers import (
+from albert_tf.tasks.multiple_choice.choices import (
     BLANK,
     RACE_BLANK,
     ChoiceQuestion,
     answer_number,
     checked_choices,
 )
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, probabilities
 from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
 from albert_tf.text_models.task_model import TaskModel

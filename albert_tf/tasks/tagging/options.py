@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, TaughtOptions, inherited_option
 from albert_tf.finetuning.trained_settings import TaskSettings
-from albert_tf.hub.huggingface import PREFIX, PublishedSet
+from albert_tf.hub.huggingface import LANGUAGE, PREFIX, PublishedSet
 from albert_tf.options import option
 from albert_tf.tasks.tagging import KIND
 from albert_tf.tasks.tagging.tags import PLAIN_TAGS, SCHEMES
@@ -18,10 +18,14 @@ class TagSet(PublishedSet):
 
     Attributes:
         tag_names: what numbers in its files stand for.
+        columns: `word_column` and `tag_column` of its files; None for those of the options.
+        prefixed: whether words follow the code of their language and a colon.
         submission: file for a server that scores predictions; "" if there is none.
     """
 
     tag_names: tuple[str, ...] = ()
+    columns: tuple[int, int] | None = None
+    prefixed: bool = False
     submission: str = ""
 
 
@@ -56,6 +60,28 @@ TAG_SETS = {
         ("msra_ner", "msra", "MSRA"),
         tag_names=_iob2_names("PER", "ORG", "LOC"),
     ),
+    "wikiann": TagSet(
+        {
+            "train": (f"{LANGUAGE}/train-*.parquet", f"{LANGUAGE}/train"),
+            "eval": (f"{LANGUAGE}/validation-*.parquet", f"{LANGUAGE}/dev"),
+            "predict": (f"{LANGUAGE}/test-*.parquet", f"{LANGUAGE}/test"),
+        },
+        f"{PREFIX}unimelb-nlp/wikiann",
+        ("wikiann", "panx"),
+        languages="de",
+        tag_names=_iob2_names("PER", "ORG", "LOC"),
+        prefixed=True,
+    ),
+    # A language is a treebank: its code, and the name of the treebank.
+    "ud_pos": TagSet(
+        {
+            split: (f"{LANGUAGE}-ud-{name}.conllu", f"UD_*/{LANGUAGE}-ud-{name}.conllu")
+            for split, name in (("train", "train"), ("eval", "dev"), ("predict", "test"))
+        },
+        folders=("ud-treebanks-v2*",),
+        languages="de_gsd",
+        columns=(2, 4),
+    ),
 }
 
 
@@ -82,8 +108,8 @@ class TaggingOptions(TaughtOptions):
 
     task_name: str | None = option(
         None,
-        "conll2003, msra_ner or cluener: provides the files that --train_file, --eval_file and "
-        "--predict_file do not name, from --data_dir or the Hugging Face Hub.",
+        "conll2003, msra_ner, cluener, WikiANN or UD-POS: provides the files that --train_file, "
+        "--eval_file and --predict_file do not name, from --data_dir or the Hugging Face Hub.",
         group="Data",
         common=True,
     )
@@ -173,4 +199,4 @@ class TaggingOptions(TaughtOptions):
         if path and path != STANDARD_STREAM:
             return [path]
         assert self.tag_set is not None, "checked"
-        return self.tag_set.find(split, self.data_dir)
+        return self.tag_set.find(split, self.data_dir, self.language)

@@ -80,12 +80,14 @@ class ReadOptions(NamedTuple):
         tag_column: the same for the tags.
         tag_names: the tags that numbers stand for, in their order.
         labeled: whether tags or entities are required.
+        prefix: of words in columns, which is removed.
     """
 
     word_column: int = 1
     tag_column: int = -1
     tag_names: tuple[str, ...] = ()
     labeled: bool = True
+    prefix: str = ""
 
 
 def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
@@ -121,7 +123,8 @@ def from_words(
 def _read_columns(path: str, options: ReadOptions) -> Iterator[TaggedText]:
     sentences = read_columns(path, options.word_column, options.tag_column, options.labeled)
     for number, sentence in enumerate(sentences):
-        yield from_words(f"{path}:{sentence.line}", number, sentence.words, sentence.tags)
+        words = [word.removeprefix(options.prefix) for word in sentence.words]
+        yield from_words(f"{path}:{sentence.line}", number, words, sentence.tags)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +146,7 @@ class TaggedRow:
     ner_tags: list[str | int] | None = None
     tags: list[str | int] | None = None
     entities: list[Span] | None = None
-    spans: list[Span] | None = None
+    spans: list[Span | str] | None = None  # texts in WikiANN, next to tokens
     label: Any = None
 
 
@@ -203,7 +206,9 @@ def tagged_text(location: str, number: int, row: TaggedRow, options: ReadOptions
         return from_words(location, id, row.tokens, names)
     if row.text is None:
         raise InputError(f"{location}: must have 'tokens' or 'text'")
-    spans = row.entities if row.entities is not None else row.spans
+    spans: Any = row.entities if row.entities is not None else row.spans
+    if spans and isinstance(spans[0], str):
+        spans = None
     if spans is None and isinstance(row.label, dict):
         spans = _cluener_spans(location, row.label)
     if spans is None and options.labeled:

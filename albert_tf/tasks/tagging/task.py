@@ -32,7 +32,7 @@ from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
 from albert_tf.report.sections import Section
 from albert_tf.tasks.tagging import KIND
-from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
+from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings, TagSet
 from albert_tf.tasks.tagging.readers import (
     ReadOptions,
     TaggedExample,
@@ -109,12 +109,12 @@ class TaggingTask(FineTuningTask):
         return (*entities, "eval_accuracy", "eval_loss")
 
     def _read_files(self, split: str) -> list[TaggedText]:
-        options, tag_set = self.options, self.options.tag_set
+        options, tag_set = self.options, self.options.tag_set or TagSet({})
         read = ReadOptions(
-            options.word_column,
-            options.tag_column,
-            options.tag_names or (tag_set.tag_names if tag_set else ()),
+            *(tag_set.columns or (options.word_column, options.tag_column)),
+            options.tag_names or tag_set.tag_names,
             labeled=split == "eval" or (split == "train" and not options.taught),
+            prefix=f"{options.language}:" if tag_set.prefixed else "",
         )
         return [text for path in options.split_files(split) for text in read_tagged(path, read)]
 
@@ -221,7 +221,8 @@ class TaggingTask(FineTuningTask):
 
     def data_name(self, examples: ExampleSet) -> str:
         name = os.path.basename(self.options.split_files(examples.split)[0])
-        return f"{self.options.task_name}, {name}" if self.options.task_name else name
+        title = " ".join(filter(None, (self.options.task_name, self.options.language)))
+        return f"{title}, {name}" if title else name
 
     def recorded_options(self) -> dict[str, Any]:
         own = {"unit": self.settings.unit, "tags": self.settings.tags}

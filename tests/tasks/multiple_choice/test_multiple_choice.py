@@ -9,8 +9,8 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.run_report import write_predict_results
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.losses import MultipleChoiceObjective
+from albert_tf.tasks.multiple_choice.choices import ChoiceQuestion
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.readers import ChoiceQuestion
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, featurize
 from tests.conftest import random_inputs
 from tests.support.clue_files import write_lines

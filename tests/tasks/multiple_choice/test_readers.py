@@ -7,8 +7,9 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.tasks.multiple_choice.choices import fill
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
-from albert_tf.tasks.multiple_choice.readers import fill, read_questions
+from albert_tf.tasks.multiple_choice.readers import read_questions
 from tests.conftest import parsed, refusal
 from tests.support.clue_files import C3, C3_TEST, write_c3, write_json, write_lines
 
@@ -102,7 +103,7 @@ def test_what_is_missing_is_named(tmp_path):
     race(tmp_path, {**ARTICLE, "questions": [], "options": [], "answers": []})
     nothing = refusal(read, data_dir=data_dir, middle_only=True)
     assert nothing == f"{tmp_path}: contains no question"
-    assert "`task_name`=rase: must be one of race, c3, json" in refusal(read, task_name="rase")
+    assert "`task_name`=rase: must be one of race, c3, copa, " in refusal(read, task_name="rase")
     assert "`train_file`: a file of JSON lines is required" in refusal(read, task_name="json")
     assert "`eval_file`: a file of JSON lines" in refusal(read, "eval", task_name="json")
 
