@@ -47,7 +47,8 @@ def expected(earlier) -> dict:
     return json.loads((earlier / "expected.json").read_text())
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["tensorflow", "jax"])
 def test_an_interrupted_run_ends_with_the_losses_of_an_uninterrupted_one(engine, earlier, expected):
     data = {"tensorflow": "static", "jax": "dynamic"}[engine]
     words = (

@@ -33,6 +33,7 @@ def assert_finished_as_uninterrupted(folder, pretrained) -> None:
     assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
 
 
+@pytest.mark.slow
 def test_stopped_it_ends_with_the_same_weights(project, pretrained, tmp_path):
     folder = tmp_path / "out"
     words = project.pretrain_words(folder, "--do_train")

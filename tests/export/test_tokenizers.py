@@ -21,7 +21,7 @@ from tests.support.served import require_tensorflow_text
 
 require_tensorflow_text()
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 # What normalization is about: case, accents, spaces, marks, scripts, and what maps to several.
 LETTERS = (

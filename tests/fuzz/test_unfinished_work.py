@@ -65,7 +65,7 @@ def test_examples(options, tmp_path, small_pieces, monkeypatch, module, killed_i
     out.rename(saved)
     (work,) = (path.name for path in saved.iterdir() if path.is_dir())
 
-    @random_inputs(8)
+    @random_inputs(4)
     @given(changes=several_damages)
     def resume(changes):
         shutil.rmtree(out, ignore_errors=True)
@@ -147,7 +147,7 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
             extract(options)
     out.rename(saved)
 
-    @random_inputs(30)
+    @random_inputs(12)
     @given(changes=several_damages)
     def resume(changes):
         shutil.rmtree(out, ignore_errors=True)

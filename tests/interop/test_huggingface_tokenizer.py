@@ -112,7 +112,7 @@ def test_ids_are_ours_on_real_text(shared, pair):
 
 
 @pytest.mark.integration
-@random_inputs(300)
+@random_inputs(80)
 @given(words=st.lists(st.sampled_from(ODD), max_size=10))
 def test_ids_are_ours_on_odd_text(pair, saved_again, words):
     tokenizer, backend = pair
