@@ -72,6 +72,12 @@ class VocabularyOptions(WithPaths):
         minimum=0.9,
         maximum=1.0,
     )
+    byte_fallback: bool = option(
+        False,
+        "Write characters that get no piece as the bytes of their UTF-8, for which there are 256 "
+        "pieces, instead of an unknown token.",
+        needs=("model_type", "unigram"),
+    )
     user_defined_symbols: tuple[str, ...] = option(
         (),
         "Pieces for texts of your own, separated by commas. unigram: text is always split at them, "
@@ -176,7 +182,11 @@ def _train(
     megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
     logger.info("training on %s, %.1f MB", counted(len(sentences), "sentence"), megabytes)
     contents = vocabulary_type.train(
-        sentences, options.vocab_size, options.character_coverage, options.user_defined_symbols
+        sentences,
+        options.vocab_size,
+        options.character_coverage,
+        options.user_defined_symbols,
+        **({"byte_fallback": True} if options.byte_fallback else {}),
     )
     config = {"tokenizer_class": vocabulary_type.huggingface_class, **normalization.to_dict()}
     contents.append((json.dumps(config, indent=2) + "\n").encode())

@@ -37,9 +37,9 @@ class VocabularyType(NamedTuple):
         bare: returns a word as the tokenizer sees it if accents are not kept.
         train: `train(sentences, vocab_size, character_coverage, user_defined_symbols)` returns the
             contents of the files, of prepared sentences; the coverage is the fraction of the
-            characters of the text that the vocabulary covers, whose rarest ones are unknown. Raises
-            `InputError`, which names a size that works, if the text does not yield that many
-            pieces.
+            characters of the text that the vocabulary covers, whose rarest ones are unknown, or
+            with `byte_fallback`, which only unigram has, written in bytes. Raises `InputError`,
+            which names a size that works, if the text does not yield that many pieces.
         endings: endings of the files; first that of the file that other commands read.
         min_size: the smallest possible number of pieces.
         huggingface_class: the class of `transformers` that reads the vocabulary.
@@ -48,7 +48,7 @@ class VocabularyType(NamedTuple):
     prepare: Callable[[str, Normalization], str]
     unicode_form: Literal["NFC", "NFKC"]
     bare: Callable[[str], str]
-    train: Callable[[list[str], int, float, tuple[str, ...]], list[bytes]]
+    train: Callable[..., list[bytes]]
     endings: tuple[str, ...]
     min_size: int
     huggingface_class: str
@@ -59,13 +59,16 @@ def train_unigram(
     vocab_size: int,
     character_coverage: float = 0.99995,
     user_defined_symbols: tuple[str, ...] = (),
+    byte_fallback: bool = False,
 ) -> list[bytes]:
     """Train a unigram model, see `VocabularyType.train`; text is always split at the symbols."""
     import sentencepiece
 
     sentences = [part for sentence in sentences for part in _cut_long(sentence)]
     symbols = [*dict.fromkeys((*USER_DEFINED_SYMBOLS, *user_defined_symbols))]
-    train_model = functools.partial(_train_unigram_model, sentences, character_coverage, symbols)
+    train_model = functools.partial(
+        _train_unigram_model, sentences, character_coverage, symbols, byte_fallback
+    )
     try:
         model = train_model(vocab_size)
     except RuntimeError as error:
@@ -91,7 +94,11 @@ def _cut_long(sentence: str) -> list[str]:
 
 
 def _train_unigram_model(
-    sentences: list[str], character_coverage: float, symbols: list[str], vocab_size: int
+    sentences: list[str],
+    character_coverage: float,
+    symbols: list[str],
+    byte_fallback: bool,
+    vocab_size: int,
 ) -> bytes:
     """Train a model; raise RuntimeError if SentencePiece cannot make so many, or few, pieces."""
     import sentencepiece
@@ -109,6 +116,7 @@ def _train_unigram_model(
         control_symbols=list(CONTROL_SYMBOLS),
         user_defined_symbols=symbols,
         character_coverage=character_coverage,
+        byte_fallback=byte_fallback,
         # Fixed, because sums over another number of threads round differently: the same text must
         # give the same model on any machine.
         num_threads=16,

@@ -22,7 +22,7 @@ from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization, compatible, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
-from albert_tf.tokenizers.words import WORD_START
+from albert_tf.tokenizers.words import WORD_START, byte_of
 
 # A text that matches no piece: pieces contain no white space, except one that may be a space.
 _NO_PIECE = "  "
@@ -130,6 +130,8 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
             graph_characters.among([c for c, new in normalized if not new]),
         )
         self._piece_lengths = tf.constant([len(piece) for piece in tokenizer.pieces], tf.int64)
+        is_byte = [byte_of(piece) is not None for piece in tokenizer.pieces]
+        self._bytes = tf.constant(is_byte, tf.int64) if any(is_byte) else None
 
     def tokenize(self, texts):
         ids = self._model.tokenize(_through(self._steps, texts).strings())
@@ -143,6 +145,8 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
             graph_characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
             for part in (starts, ends)
         )
+        if self._bytes is not None:  # each stands for the whole character
+            after = tf.maximum(after, first + tf.gather(self._bytes, pieces.values))
         ids, source, position = self._with_commas_apart(pieces)
         # From the right, since a piece that is split may lose its mark of a word's start.
         lengths = tf.gather(self._piece_lengths, ids.values)

@@ -117,17 +117,18 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     for id, piece in enumerate(model.pieces):
         if piece.type == piece.USER_DEFINED:  # the score that SentencePiece gives them
             scores[id] = len(piece.piece.encode("utf-8")) * best - 0.1
-        elif piece.type in (piece.CONTROL, piece.UNUSED):
+        elif piece.type in (piece.CONTROL, piece.UNUSED, piece.BYTE):
             scores[id] = UNREACHABLE
         elif id in tokenizer.ids_of_split:
             # The original splits pieces such as "12," after they were chosen. The ids differ from
             # its own where excluding them moves another boundary ("31,032" into "3" "1,0" "32").
             scores[id] += UNREACHABLE
+    has_bytes = any(piece.type == piece.BYTE for piece in model.pieces)
     backend = tokenizers.Tokenizer(
         models.Unigram(
             [(piece.piece, score) for piece, score in zip(model.pieces, scores, strict=True)],
             unk_id=tokenizer.unk_id,
-            byte_fallback=any(p.type == p.BYTE for p in model.pieces),
+            byte_fallback=has_bytes,
         )
     )
     backend.normalizer = normalizers.Sequence(steps)
@@ -141,6 +142,8 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
         words = pre_tokenizers.WhitespaceSplit()
         backend.pre_tokenizer = pre_tokenizers.Sequence([words, backend.pre_tokenizer])
     backend.decoder = decoders.Metaspace(WORD_START, prepend)
+    if has_bytes:
+        backend.decoder = decoders.Sequence([decoders.ByteFallback(), backend.decoder])
     return backend
 
 

@@ -15,16 +15,14 @@ no more than the two vocabularies.
 import collections
 import itertools
 import logging
-import re
 
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer, extension
 from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
-from albert_tf.tokenizers.words import WORD_START
+from albert_tf.tokenizers.words import WORD_START, byte_of
 
 _SYMBOLS = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
-_BYTE = re.compile("<0x[0-9A-F]{2}>")  # stands for a part of a character
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +76,7 @@ def _spelling(old: Tokenizer, begins: bool, text: str) -> list[int]:
     One that is found only in the other place is taken from there: punctuation is a word of its own
     to WordPiece.
     """
-    if _BYTE.fullmatch(text):
+    if byte_of(text) is not None:
         return []
     is_wordpiece = isinstance(old, WordPieceTokenizer)
     mark = CONTINUES if is_wordpiece else WORD_START

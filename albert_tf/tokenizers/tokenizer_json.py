@@ -8,7 +8,6 @@ import base64
 import dataclasses
 import hashlib
 import os
-import re
 from typing import Any
 
 from albert_tf.environment import cache_folder
@@ -16,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_bytes
 from albert_tf.tokenizers.added_tokens import AddedToken, prepend_scheme, steps
 from albert_tf.tokenizers.normalization import Normalization
-from albert_tf.tokenizers.words import WORD_START
+from albert_tf.tokenizers.words import WORD_START, byte_of
 
 FILE = "tokenizer.json"
 
@@ -83,10 +82,10 @@ def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
         of_user_defined = len(text.encode()) * highest - 0.1
         if id == read.model["unk_id"]:
             piece.type = piece.UNKNOWN
+        elif by_bytes and byte_of(text) is not None:
+            piece.type, score = piece.BYTE, 0
         elif text in special or score == UNREACHABLE:
             piece.type, score = piece.CONTROL, 0
-        elif by_bytes and re.fullmatch("<0x[0-9A-F]{2}>", text):
-            piece.type = piece.BYTE
         elif score == 0 or abs(score - of_user_defined) < 1e-9:
             piece.type, score = piece.USER_DEFINED, 0
         elif len(text) > 1 and text[-1] == "," and text[-2].isdigit():

@@ -24,7 +24,20 @@ UNSPACED = (
 )
 _UNSPACED = regex.compile(UNSPACED, regex.V1)
 
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
 _JOINERS = "-.\u2010\u2011"  # parts of a word between two characters that are neither
+
+
+def byte_of(piece: str) -> int | None:
+    """Return the byte that a SentencePiece piece stands for, of a character without a piece."""
+    found = _BYTE.fullmatch(piece)
+    return int(found[1], 16) if found else None
+
+
+def continues_character(piece: str) -> bool:
+    """Return whether a piece is a byte of a character, but not the first."""
+    return 0x80 <= (byte_of(piece) or 0) < 0xC0
 
 
 def starts_word(piece: str) -> bool:
@@ -34,8 +47,11 @@ def starts_word(piece: str) -> bool:
     pieces that contain anything other than letters and punctuation, such as digits. In the
     original, only the letters a to z continue a word. Here, letters of every script written with
     spaces do, since otherwise no Greek or Russian word would ever be masked as a whole. In scripts
-    without spaces, every piece is a word, unless it begins with a vowel sign or accent.
+    without spaces, every piece is a word, unless it begins with a vowel sign or accent. So is a
+    character that is written in bytes: only its first one begins a word.
     """
+    if continues_character(piece):
+        return False
     if piece.startswith((WORD_START, "<")) or piece in _INNER_PUNCTUATION:
         return True
     if is_mark(piece[0]):

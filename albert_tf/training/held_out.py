@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -17,14 +16,12 @@ from albert_tf.files import exists, parse_json, read_lines, write_text
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
-from albert_tf.tokenizers.words import WORD_START
+from albert_tf.tokenizers.words import WORD_START, byte_of, continues_character
 
 FILLED_FILE = "filled_masks.jsonl"
 
 # Examples and masks of each that are shown, and tokens on both sides of a mask.
 _EXAMPLES, _MASKS, _CONTEXT = 6, 3, 12
-# How SentencePiece writes a byte of a character that no piece has.
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
 # Examples that baselines are computed on.
 MOST_COUNTED = 8192
 
@@ -151,8 +148,7 @@ def characters_of(tokenizer: Tokenizer) -> np.ndarray:
     for id in tokenizer.replacement_ids.tolist():
         piece = tokenizer.pieces[id]
         text = piece.removeprefix(CONTINUES) if is_wordpiece else piece.replace(WORD_START, "")
-        byte = _BYTE.fullmatch(text)
-        counts[id] = not 0x80 <= int(byte[1], 16) < 0xC0 if byte else len(text)
+        counts[id] = len(text) if byte_of(text) is None else not continues_character(text)
     return counts
 
 
