@@ -36,9 +36,9 @@ def by_name(*tasks: ClassificationDataset) -> dict[str, ClassificationDataset]:
     return {task.name: task for task in tasks}
 
 
-def index_and_prediction(ids: Sequence[str], labels: Sequence[str]) -> str:
-    """Return the table that the GLUE server accepts."""
-    rows = (("index", "prediction"), *zip(ids, labels, strict=True))
+def two_columns(header: tuple[str, str], ids: Sequence[str], labels: Sequence[str]) -> str:
+    """Return a table, with "index" and "prediction" as the header the one for the GLUE server."""
+    rows = (header, *zip(ids, labels, strict=True))
     return "".join(f"{id}\t{label}\n" for id, label in rows)
 
 
@@ -99,7 +99,7 @@ def _glue(
         benchmark="GLUE",
         folders=(*folders, folders[0].lower().replace("-", "")),
         repository=repository,
-        submitted=index_and_prediction,
+        submitted=functools.partial(two_columns, ("index", "prediction")),
     )
 
 

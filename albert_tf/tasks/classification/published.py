@@ -4,12 +4,11 @@ SuperGLUE is read as published, in JSON lines; the others as published, or as on
 Hub. COPA is a task of multiple choice.
 """
 
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from albert_tf.files import Row, located_lines, parse_json, read_rows, read_tsv
+from albert_tf.files import Row, read_rows, read_tsv
 from albert_tf.hub.huggingface import LANGUAGE, PREFIX
 from albert_tf.tasks.classification.benchmarks import by_name, single_files
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Columns
@@ -38,44 +37,20 @@ def multirc_lines(ids: Sequence[str], labels: Sequence[str]) -> str:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Answer:
-    idx: int
-    text: str
-    label: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Question:
-    idx: int
-    question: str
-    answers: list[_Answer]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Text:
-    text: str
-    questions: list[_Question]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Passage:
-    """A line of MultiRC."""
-
-    idx: int
-    passage: _Text
-
-
 def _multirc_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
     """Yield a row for each answer, which follows its question."""
-    for location, line in located_lines(path):
-        item = parse_json(line, location, _Passage)
-        for question in item.passage.questions:
-            for answer in question.answers:
-                id = f"{item.idx}-{question.idx}-{answer.idx}"
-                texts = {"answer": f"{question.question} {answer.text}", "text": item.passage.text}
-                label = {} if answer.label is None else {"label": str(answer.label)}
-                yield Row(location, {"idx": id, **texts, **label})
+    for row in read_rows(path, header):
+        passage = Row(row.location, row.value("passage"))
+        for question in (Row(row.location, each) for each in passage.value("questions")):
+            for answer in (Row(row.location, each) for each in question.value("answers")):
+                levels = (row, question, answer)
+                values = {
+                    "idx": "-".join(str(level.value("idx")) for level in levels),
+                    "answer": f"{question.text('question')} {answer.text('text')}",
+                    "text": passage.text("text"),
+                }
+                label = {"label": str(answer.value("label"))} if "label" in answer.values else {}
+                yield Row(row.location, values | label)
 
 
 def _wic_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:

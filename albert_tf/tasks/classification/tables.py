@@ -47,17 +47,16 @@ def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
             "`submission`: needs a task of GLUE or CLUE or SuperGLUE, and `do_predict`"
         )
     check_long_texts(options.long_texts, dataset.pairs)
+    splits, language = options.splits(), options.language
+    if splits or language:
+        check_language(language, dataset.languages)
     if name == "table":
-        check_language(options.language, "")
         return dataset
     for option in _TABLE_OPTIONS:
         if getattr(options, option) and not (option == "predict_file" and options.streams):
             raise InputError(
                 f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
             )
-    splits, language = options.splits(), options.language
-    if splits:
-        check_language(language, dataset.languages)
     return (dataset.of_language(language) if language else dataset).located(
         options.data_dir, splits
     )

@@ -26,6 +26,7 @@ from albert_tf.logs import counted
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
+from albert_tf.tasks.classification.benchmarks import two_columns
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -345,7 +346,7 @@ class ClassificationTask(FineTuningTask):
         values = ("\t".join(map(_short, row)) for row in self.target.values(logits))
         write_text(f"{folder}/test_results{rows.suffix}.tsv", "".join(f"{v}\n" for v in values))
         path = f"{folder}/predictions{rows.suffix}.tsv"
-        _write_columns(path, ("id", "label"), ids, self.target.decode(logits))
+        write_text(path, two_columns(("id", "label"), ids, self.target.decode(logits)))
         logger.info("%s predictions in %s", f"{len(ids):,}", path)
         if rows.submission and self.dataset.submitted:
             content = self.dataset.submitted(ids, self.target.submitted(logits))
@@ -393,8 +394,3 @@ class ClassificationTask(FineTuningTask):
 
 def _short(value: float) -> str:
     return f"{value:.8g}"
-
-
-def _write_columns(path: str, header: tuple[str, str], ids: list[str], values: list[str]) -> None:
-    lines = ("\t".join(row) for row in (header, *zip(ids, values, strict=True)))
-    write_text(path, "".join(f"{line}\n" for line in lines))

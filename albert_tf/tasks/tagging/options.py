@@ -19,13 +19,11 @@ class TagSet(PublishedSet):
     Attributes:
         tag_names: what numbers in its files stand for.
         columns: `word_column` and `tag_column` of its files; None for those of the options.
-        prefixed: whether words follow the code of their language and a colon.
         submission: file for a server that scores predictions; "" if there is none.
     """
 
     tag_names: tuple[str, ...] = ()
     columns: tuple[int, int] | None = None
-    prefixed: bool = False
     submission: str = ""
 
 
@@ -70,7 +68,6 @@ TAG_SETS = {
         ("wikiann", "panx"),
         languages="de",
         tag_names=_iob2_names("PER", "ORG", "LOC"),
-        prefixed=True,
     ),
     # A language is a treebank: its code, and the name of the treebank.
     "ud_pos": TagSet(

@@ -80,7 +80,7 @@ class ReadOptions(NamedTuple):
         tag_column: the same for the tags.
         tag_names: the tags that numbers stand for, in their order.
         labeled: whether tags or entities are required.
-        prefix: of words in columns, which is removed.
+        prefix: removed from words in columns: their language, in WikiANN.
     """
 
     word_column: int = 1

@@ -114,7 +114,7 @@ class TaggingTask(FineTuningTask):
             *(tag_set.columns or (options.word_column, options.tag_column)),
             options.tag_names or tag_set.tag_names,
             labeled=split == "eval" or (split == "train" and not options.taught),
-            prefix=f"{options.language}:" if tag_set.prefixed else "",
+            prefix=f"{options.language}:",
         )
         return [text for path in options.split_files(split) for text in read_tagged(path, read)]
 
