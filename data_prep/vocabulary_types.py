@@ -10,7 +10,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import normalization, wordpiece
@@ -65,9 +65,12 @@ def train_unigram(
     import sentencepiece
 
     sentences = [part for sentence in sentences for part in _cut_long(sentence)]
-    symbols = [*dict.fromkeys((*USER_DEFINED_SYMBOLS, *user_defined_symbols))]
     train_model = functools.partial(
-        _train_unigram_model, sentences, character_coverage, symbols, byte_fallback
+        _train_unigram_model,
+        sentences,
+        character_coverage=character_coverage,
+        user_defined_symbols=[*dict.fromkeys((*USER_DEFINED_SYMBOLS, *user_defined_symbols))],
+        byte_fallback=byte_fallback,
     )
     try:
         model = train_model(vocab_size)
@@ -93,13 +96,7 @@ def _cut_long(sentence: str) -> list[str]:
     return [*parts, sentence]
 
 
-def _train_unigram_model(
-    sentences: list[str],
-    character_coverage: float,
-    symbols: list[str],
-    byte_fallback: bool,
-    vocab_size: int,
-) -> bytes:
+def _train_unigram_model(sentences: list[str], vocab_size: int, **settings: Any) -> bytes:
     """Train a model; raise RuntimeError if SentencePiece cannot make so many, or few, pieces."""
     import sentencepiece
 
@@ -114,14 +111,12 @@ def _train_unigram_model(
         bos_id=-1,
         eos_id=-1,
         control_symbols=list(CONTROL_SYMBOLS),
-        user_defined_symbols=symbols,
-        character_coverage=character_coverage,
-        byte_fallback=byte_fallback,
         # Fixed, because sums over another number of threads round differently: the same text must
         # give the same model on any machine.
         num_threads=16,
         shuffle_input_sentence=False,
         minloglevel=3,
+        **settings,
     )
     return model.getvalue()
 

@@ -39,7 +39,7 @@ def find_sources(old: Tokenizer, new: Tokenizer, dictionary: str | None) -> list
     """
     special = {getattr(new, name): getattr(old, name) for name in _SYMBOLS}
     translated = _translations(dictionary, old, new) if dictionary else {}
-    own = {text: id for id, text in enumerate(_texts(old))}
+    own = {text: id for id, text in enumerate(extension.texts_of_pieces(old))}
 
     def source(id: int, text: tuple[bool, str]) -> tuple[str, list[int]]:
         if id in special:
@@ -51,7 +51,8 @@ def find_sources(old: Tokenizer, new: Tokenizer, dictionary: str | None) -> list
         rows = _spelling(old, *text)
         return "spelled" if rows else "drawn", rows
 
-    kinds, sources = zip(*itertools.starmap(source, enumerate(_texts(new))), strict=True)
+    new_texts = extension.texts_of_pieces(new)
+    kinds, sources = zip(*itertools.starmap(source, enumerate(new_texts)), strict=True)
     counts = collections.Counter(kinds)
     shown = (f"{counts[kind]:,} {kind}" for kind in ("copied", "spelled", "translated", "drawn"))
     logger.info("%s: %s pieces: %s", new.path, f"{new.vocab_size:,}", ", ".join(shown))
@@ -61,13 +62,6 @@ def find_sources(old: Tokenizer, new: Tokenizer, dictionary: str | None) -> list
             "in %s", new.path, old.path,
         )  # fmt: skip
     return list(sources)
-
-
-def _texts(tokenizer: Tokenizer) -> list[tuple[bool, str]]:
-    """Return whether each piece begins a word, and its text; the same for both kinds."""
-    is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
-    mark = CONTINUES if is_wordpiece else WORD_START
-    return [(p.startswith(mark) != is_wordpiece, p.removeprefix(mark)) for p in tokenizer.pieces]
 
 
 def _spelling(old: Tokenizer, begins: bool, text: str) -> list[int]:

@@ -111,6 +111,13 @@ def encode_piece(tokenizer: Tokenizer, piece: str) -> list[int]:
     return list(ids)
 
 
+def texts_of_pieces(tokenizer: Tokenizer) -> list[tuple[bool, str]]:
+    """Return whether each piece begins a word, and its text without the mark of its kind."""
+    is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
+    mark = CONTINUES if is_wordpiece else WORD_START
+    return [(p.startswith(mark) != is_wordpiece, p.removeprefix(mark)) for p in tokenizer.pieces]
+
+
 def count_words(paths: Iterable[str]) -> collections.Counter[str]:
     """Count what white space separates in text files."""
     counts: collections.Counter[str] = collections.Counter()
@@ -155,10 +162,8 @@ def learn_pieces(tokenizer: Tokenizer, words: Mapping[str, int], count: int) -> 
 
 def _runs_of_letters(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[Sequence[str], int]:
     """Return the sequences of tokens that pieces can be made of, and how often they occur."""
-    is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
-    prefix = CONTINUES if is_wordpiece else WORD_START
-    begins = [piece.startswith(prefix) != is_wordpiece for piece in tokenizer.pieces]
-    letters = [_is_text(piece.removeprefix(prefix)) for piece in tokenizer.pieces]
+    begins, texts = zip(*texts_of_pieces(tokenizer), strict=True)
+    letters = [*map(_is_text, texts)]
     symbols = set(tokenizer.special_symbols().values())
     counts: collections.Counter[Sequence[str]] = collections.Counter()
     repeated = [word for word, count in words.items() if count > 1]
