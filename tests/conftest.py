@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -57,7 +58,7 @@ LONGEST = (
 # Random inputs are the same in every run: no run fails by chance. `make test-random` draws others.
 EXAMPLES = int(os.environ.get("RANDOM_EXAMPLES", "0"))
 settings.register_profile(
-    "project", max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, deadline=None, database=None,
+    "project", max_examples=EXAMPLES or 50, derandomize=not EXAMPLES, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), print_blob=bool(EXAMPLES),
 )  # fmt: skip
 settings.load_profile("project")
@@ -90,6 +91,36 @@ def run_python(*words: Any, **variables: str) -> subprocess.CompletedProcess[str
     """Run Python in the repository's root, with more variables of the environment."""
     command, environment = [sys.executable, *map(str, words)], {**os.environ, **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+_COMMANDS = """
+import importlib, json, os, runpy, sys
+commands, folder, *modules = sys.argv[1:]
+for name in modules:
+    importlib.import_module(name)
+for number, words in enumerate(json.loads(commands)):
+    if not (process := os.fork()):
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{folder}/{number}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+os._exit(0)  # nothing is printed at the exit of this one
+"""
+
+
+def run_commands(
+    commands: list[list[str]], folder: pathlib.Path, *modules: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run scripts in copies of one process, for Python takes longer to start than they take.
+
+    Args:
+        commands: path and arguments of each.
+        folder: where number N writes N.out and N.err; the exit codes are printed.
+        modules: what all of them import.
+    """
+    return run_python("-c", _COMMANDS, json.dumps(commands), folder, *modules, **variables)
 
 
 def parsed(options_class: type, *words: str) -> Any:

@@ -22,7 +22,7 @@ from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.train_vocabulary import VocabularyOptions
 from examples.demo.passages import PassageOptions
-from tests.conftest import ROOT, parsed, run_python
+from tests.conftest import ROOT, parsed, run_commands, run_python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,23 +309,28 @@ command(MoreGrouped, print, original={"old": OriginalFlag("omit it")})()
 """
 
 
-def run_help(flag: str) -> str:
-    done = run_python("-c", _HELP_COMMAND, flag, COLUMNS="60")
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+@pytest.fixture(scope="module")
+def helps(tmp_path_factory) -> list[str]:
+    """Return what --helpfull prints, and the flags for the short help."""
+    folder, flags = tmp_path_factory.mktemp("help"), ("--helpfull", "--help", "-h", "--helpshort")
+    (folder / "a.py").write_text(_HELP_COMMAND)
+    commands = [[f"{folder}/a.py", flag] for flag in flags]
+    done = run_commands(commands, folder, "tests.test_options", COLUMNS="60")
+    assert (done.stdout.split(), done.stderr) == (["0"] * 4, "")
+    return [(folder / f"{number}.out").read_text() for number in range(4)]
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("flag", ["--help", "-h", "--helpshort"])
-def test_help_lists_required_and_common_flags_in_groups(flag):
-    text = run_help(flag)
+def test_help_lists_required_and_common_flags_in_groups(helps):
+    full, text, *others = helps
+    assert others == [text] * 2
     assert re.findall(r"^(\w+:|  --\S+)", text, re.MULTILINE) == [
         *("Required:", "  --from", "Data:", "  --files=a,b", "Training:", "  --steps=3")
     ]
     *lines, before, last = text.splitlines()
-    assert set(lines) <= set(run_help("--helpfull").splitlines())
-    assert before == "-c --helpfull lists all 7 flags. --flagfile=NAME reads flags"
-    assert last == "from a file or a recipe."
+    assert set(lines) <= set(full.splitlines())
+    assert before == "a.py --helpfull lists all 7 flags. --flagfile=NAME reads"
+    assert last == "flags from a file or a recipe."
 
 
 @pytest.mark.integration
@@ -338,11 +343,12 @@ def test_help_describes_what_pips_starter_starts(tmp_path):
     assert done.stdout.startswith("Converts ALBERT weights between formats.\n")
 
 
-def test_full_help_lists_all_flags():
+@pytest.mark.integration
+def test_full_help_lists_all_flags(helps):
     assert (
-        run_help("--helpfull")
+        helps[0]
         == """\
--c --flag=value ...
+a.py --flag=value ...
 
 Required:
   --from                     A place. (required)

@@ -12,7 +12,7 @@ from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from tests.conftest import run_python
+from tests.conftest import run_commands
 
 _TPU = "use_tpu tpu_name tpu_zone gcp_project master num_tpu_cores"
 _SQUAD = (
@@ -132,26 +132,17 @@ def test_values_that_change_nothing_are_accepted():
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run_classifier.py"], "run_classifier.py: error: --export_dir=x: exporting is a program"),
-        (
-            ["-m", "data_prep.create_pretraining_data", "--parallel=1"],
-            "create_pretraining_data.py: error: --parallel=1: --num_processes sets",
-        ),
-        (
-            ["export_saved_model.py", "--albert_directory=x"],
-            "export_saved_model.py: error: --albert_directory=x: weights are named by",
-        ),
-    ],
-)
-def test_commands_refuse_in_one_line_even_without_required_flags(words, message, tmp_path):
+def test_commands_refuse_in_one_line_even_without_required_flags(tmp_path):
     path = tmp_path / "flags.cfg"
     path.write_text("--export_dir=x\n")
-    arguments = words if len(words) > 1 else [*words, f"--flagfile={path}"]
-    done = run_python(*arguments)
-    assert done.returncode == 1
-    assert done.stderr.startswith(message)
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    cases = {
+        ("run_classifier.py", f"--flagfile={path}"): "--export_dir=x: exporting is a program",
+        ("data_prep/create_pretraining_data.py", "--parallel=1"): "--parallel=1: --num_processes",
+        ("export_saved_model.py", "--albert_directory=x"): "--albert_directory=x: weights are",
+    }
+    done = run_commands([*map(list, cases)], tmp_path)
+    assert done.stdout.split() == ["1"] * len(cases), done.stderr
+    for number, ((program, _), message) in enumerate(cases.items()):
+        (line,) = (tmp_path / f"{number}.err").read_text().splitlines()
+        assert line.startswith(f"{program.split('/')[-1]}: error: {message}")
+        assert (tmp_path / f"{number}.out").read_text() == ""

@@ -132,10 +132,10 @@ def test_one_that_is_not_good_replaces_no_good_one(kind, tmp_path):
 
 @pytest.mark.integration
 def test_one_in_so_many_hours_stays_for_good(kind, tmp_path, monkeypatch):
-    for step in range(1, 13):
+    for step in range(1, 8):
         monkeypatch.setattr(time, "time", lambda hours=step: 1.7e9 + 3600 * hours)
-        kind.save(tmp_path, (step,), keep=2, keep_every_n_hours=4)
-    assert kind.steps_in(tmp_path) == [5, 9, 11, 12]
+        kind.save(tmp_path, (step,), keep=2, keep_every_n_hours=2)
+    assert kind.steps_in(tmp_path) == [3, 5, 6, 7]
 
 
 def test_listed_steps_stay_for_good_besides_the_latest(kind, tmp_path):
@@ -302,15 +302,15 @@ def test_the_best_checkpoint_is_replaced_in_one_step(kind, three_steps, best):
         assert kind.restored(best) == step
 
 
-@pytest.mark.parametrize("spelling", ["a/../best/", "link", "q[lr=3] *#\xe9"])
+@pytest.mark.parametrize("spelling", ["a/../link/", "q[lr=3] *#\xe9"])
 def test_the_best_checkpoint_is_kept_however_the_folder_is_spelled(
     kind, three_steps, tmp_path, monkeypatch, spelling
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "best").mkdir()
     (tmp_path / "link").symlink_to("best")
-    if "link" not in spelling and ".." not in spelling:
-        (tmp_path / spelling).mkdir(exist_ok=True)
+    if ".." not in spelling:
+        (tmp_path / spelling).mkdir()
     for step in (1, 3):
         folder = kind.folder(spelling)
         path = folder.copy(f"{three_steps}//model.ckpt-{step}")

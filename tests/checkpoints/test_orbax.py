@@ -6,8 +6,6 @@ import pathlib
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -19,11 +17,8 @@ from albert_tf import files  # noqa: E402
 from albert_tf.checkpoints import orbax  # noqa: E402
 from albert_tf.errors import InputError  # noqa: E402
 from albert_tf.interop.loading import open_weights  # noqa: E402
-from tests.conftest import KERAS_ON_JAX, ROOT  # noqa: E402
 from tests.support.checkpoints import BIAS, Kind  # noqa: E402
 from tests.support.checkpoints import jax as jax_kind  # noqa: E402
-
-WORKER = pathlib.Path(__file__).parent / "orbax_worker.py"
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +96,6 @@ def test_a_full_disk_is_an_os_error_of_one_line_and_leaves_nothing(kind, tmp_pat
     checkpoints.save()
     checkpoints.wait()
     assert kind.steps_in(tmp_path) == [1]
-
-
-@pytest.mark.integration
-def test_nothing_is_printed_and_tensorflow_is_not_imported(tmp_path):
-    words = [sys.executable, str(WORKER), f"folder={tmp_path}", "steps=1,2,3", "keep=2"]
-    environment = {**os.environ, **KERAS_ON_JAX, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("saved 1\nsaved 2\nsaved 3\n", "")
 
 
 def test_metadata_does_not_decide_how_much_memory_is_taken(kind, tmp_path, three_steps):

@@ -28,9 +28,9 @@ pytestmark = pytest.mark.integration
 
 
 class Cluster:
-    """A scheduler and two workers, each a process of its own."""
+    """A scheduler and workers, each a process of its own."""
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, count: int = 2):
         self.scheduler_file = str(folder / "scheduler.json")
         common = ["--scheduler-file", self.scheduler_file, "--no-dashboard"]
         local = ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder)]
@@ -39,7 +39,7 @@ class Cluster:
         while not os.path.exists(self.scheduler_file):
             assert self.scheduler.poll() is None
             time.sleep(0.05)
-        self.workers = [self._start_worker() for _ in range(2)]
+        self.workers = [self._start_worker() for _ in range(count)]
 
     def _start(self, *words: str) -> subprocess.Popen:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -150,6 +150,8 @@ def watched(number: int = -1, action: Callable[[], None] = bool) -> Iterator[lis
         yield results
 
 
+# One command of the three, which all run on Dask in the next test.
+@pytest.mark.parametrize("command", ["create_pretraining_data"], indirect=True)
 def test_a_worker_killed_changes_nothing(command, tmp_path, lasting_cluster):
     expected = command(tmp_path / "here")
     with watched(2, lasting_cluster.lose_worker) as results:
@@ -252,10 +254,9 @@ def test_no_scheduler(options, tmp_path, monkeypatch, scheduler, message):
         create(options)
 
 
-def test_no_worker(options, tmp_path, cluster, monkeypatch):
+def test_no_worker(options, tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "_SECONDS_TO_FIRST_WORKER", 1)
-    for worker in cluster.workers:
-        worker.kill()
-        worker.wait()
+    cluster = Cluster(tmp_path, count=0)
     with pytest.raises(InputError, match="no worker connected to it within 1 s"):
         create(on_dask(options, tmp_path, cluster))
+    cluster.stop()

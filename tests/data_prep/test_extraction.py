@@ -66,7 +66,7 @@ def contents(options: ExtractionOptions) -> dict[str, bytes]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True}, {"near_duplicates": 0.5},
+@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True, "near_duplicates": 0.5},
                                      {"sample_documents": 130}])  # fmt: skip
 def test_the_number_of_processes_changes_nothing(options, monkeypatch, changes):
     options = dataclasses.replace(options, **changes)
@@ -75,7 +75,7 @@ def test_the_number_of_processes_changes_nothing(options, monkeypatch, changes):
     monkeypatch.setattr(text, "_UNIT_BYTES", 4_000_000)
     extract_corpus.run(options)
     expected = contents(options)
-    extract_corpus.run(dataclasses.replace(options, num_processes=3))
+    extract_corpus.run(dataclasses.replace(options, num_processes=2))
     assert contents(options) == expected
     assert set(expected) == {
         "train.txt", "train.sources.tsv", "eval.txt", "eval.sources.tsv", "summary",

@@ -55,7 +55,7 @@ def every_word(documents: TokenizedDocuments) -> np.ndarray:
 
 
 @pytest.mark.integration
-@random_inputs(200)
+@random_inputs(80)
 @given(
     lengths=LENGTHS,
     max_seq_length=st.integers(5, 40),

@@ -47,7 +47,7 @@ def read(path, length: int, counts: Counter | None = None, document_sentences: i
     ]
 
 
-@random_inputs(200)
+@random_inputs(80)
 @given(lines=LINES, end=ENDS, last=st.booleans(), mark=st.booleans(), length=st.integers(1, 60))
 def test_units_of_any_length_contain_every_document_once(
     tmp_path_factory, lines, end, last, mark, length

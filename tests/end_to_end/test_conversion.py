@@ -25,8 +25,8 @@ def formats(project, pretrained, shared_folder):
 
 
 def _write(paths, project, pretrained):
-    for to, convert in (("huggingface", run), ("google", call)):
-        convert(
+    for to in paths:
+        call(
             "convert_checkpoint.py", f"--to={to}", f"--input={pretrained}",
             f"--output={paths[to]}", f"--spm_model_file={project.model}",
         )  # fmt: skip

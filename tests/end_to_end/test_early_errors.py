@@ -1,13 +1,10 @@
 """What is wrong with a command is reported before a framework is loaded."""
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_commands
 from tests.support.finetuning import write_files
 
 pytestmark = pytest.mark.integration
@@ -44,22 +41,6 @@ CASES = [
     ),
 ]
 
-# Starts each command in a copy of one process, for Python takes longer to start than they take.
-COMMANDS = """
-import json, os, runpy, sys
-import albert_tf.finetuning.command, albert_tf.cli.pretrain
-
-for number, words in enumerate(json.load(sys.stdin)):
-    if not (process := os.fork()):
-        for stream, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{sys.argv[1]}/{number}.{name}", os.O_WRONLY | os.O_CREAT), stream)
-        sys.argv = words
-        runpy.run_path(words[0], run_name="__main__")
-        sys.exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-os._exit(0)  # nothing is printed at the exit of this one
-"""
-
 
 def test_no_framework_is_needed(tmp_path):
     write_files(tmp_path)
@@ -72,14 +53,9 @@ def test_no_framework_is_needed(tmp_path):
         [*(word.format(tmp_path) for word in words), f"--output_dir={tmp_path}/out"]
         for words, _ in CASES
     ]
-    done = subprocess.run(
-        [sys.executable, "-uc", COMMANDS, str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))},
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-    )
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    modules = "albert_tf.finetuning.command", "albert_tf.cli.pretrain"
+    done = run_commands(commands, tmp_path, *modules, PYTHONPATH=path)
     assert done.stdout.split() == ["1"] * len(CASES), done.stderr
     for number, (_, message) in enumerate(CASES):
         (line,) = (tmp_path / f"{number}.err").read_text().splitlines()

@@ -267,7 +267,7 @@ def test_a_server_that_is_lost_is_not_invalid_input(monkeypatch):
             read("memory://a/b")
 
 
-@random_inputs(300)
+@random_inputs(100)
 @given(
     content=st.text(st.sampled_from("ab \r\n\x0b\x85\u2028\u00e9"), max_size=40),
     size=st.sampled_from([4, 5, 8192]),

@@ -81,7 +81,7 @@ def test_json_of_another_form(made, tmp_path, name):
     is_lines = KINDS[name].file.endswith(".jsonl")
     value: Any = [json.loads(line) for line in text.splitlines()] if is_lines else json.loads(text)
 
-    @random_inputs(12)
+    @random_inputs(6)
     @given(st.lists(json_changes, min_size=1, max_size=2))
     @example([JsonChange(0.0, "\ud800")])
     @example([JsonChange(0.03125, {})])

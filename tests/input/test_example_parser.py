@@ -94,7 +94,7 @@ def messages(draw) -> bytes:
 
 
 @pytest.mark.integration
-@random_inputs(200)
+@random_inputs(60)
 @given(messages())
 def test_messages_mean_what_they_mean_to_tensorflow(message):
     import tensorflow as tf

@@ -50,7 +50,7 @@ def words_of(ids, length, starts) -> list[list[int]]:
     return words
 
 
-@random_inputs(150)
+@random_inputs(80)
 @given(
     seq=st.integers(5, 60),
     padding=st.integers(0, 10),

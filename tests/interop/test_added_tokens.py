@@ -75,7 +75,7 @@ def both(folder):
 
 
 @pytest.mark.integration
-@random_inputs(200)
+@random_inputs(80)
 @given(words=st.lists(st.sampled_from(WORDS), max_size=8))
 def test_ids_are_those_of_transformers(both, words):
     ours, theirs = both

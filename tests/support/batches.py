@@ -56,7 +56,7 @@ def assert_same(found, expected) -> None:
 def assert_threads_share(stream, shard: Shard) -> None:
     """Compare what several threads get of one source with what one thread gets of another."""
     alone, shared = stream.batches(shard), stream.batches(shard)
-    steps = np.random.default_rng(0).permutation(200).tolist()
+    steps = np.random.default_rng(0).permutation(100).tolist()
     with ThreadPoolExecutor(8) as threads:
         for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
             assert_same(found, alone[step])

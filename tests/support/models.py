@@ -28,16 +28,16 @@ _SHAPE = {
     "max_position_embeddings": 20,
 }
 
-# Where every layer has weights of its own, the time to build models and write files goes with their
-# number; three show a wrong order as well as six.
+# The time to build models and write files goes with the number of layers; three show a wrong order
+# as well as six, but for groups of several layers.
 _OWN = {**_SHAPE, "num_hidden_layers": 3}
 
 CONFIGS = {
-    "shared": AlbertConfig(**_SHAPE),
+    "shared": AlbertConfig(**_OWN),
     "three groups of two": AlbertConfig(
         **_SHAPE, num_hidden_groups=3, inner_group_num=2, hidden_act="relu"
     ),
-    "E = H": AlbertConfig(**{**_SHAPE, "embedding_size": 24}, hidden_act="gelu_exact"),
+    "E = H": AlbertConfig(**{**_OWN, "embedding_size": 24}, hidden_act="gelu_exact"),
     "BERT": AlbertConfig(**{**_OWN, "embedding_size": 24}, parameter_sharing="none"),
     "shared attention": AlbertConfig(**_OWN, parameter_sharing="attention", inner_group_num=2),
     "shared feed-forward": AlbertConfig(**_OWN, parameter_sharing="ffn"),

@@ -115,7 +115,7 @@ COMPOSED = st.text(
 
 
 @pytest.mark.integration
-@random_inputs(200)
+@random_inputs(80)
 @given(text=COMPOSED)
 @example(text="là=\u0338là")  # a sign of ASCII that becomes another one
 def test_the_unicode_form_of_a_text_makes_no_difference(folder, text):

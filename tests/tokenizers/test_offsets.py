@@ -75,7 +75,7 @@ def check(tokenizer: Tokenizer, text: str) -> np.ndarray:
 
 
 @pytest.mark.integration
-@random_inputs(300)
+@random_inputs(100)
 @given(text=NASTY)
 def test_offsets_of_any_text(tokenizer, text):
     covered = np.zeros(len(text), bool)
@@ -89,7 +89,7 @@ def test_offsets_of_any_text(tokenizer, text):
             assert is_covered, character
 
 
-@random_inputs(300)
+@random_inputs(100)
 @given(NASTY, st.booleans(), st.sampled_from([DEFAULT_NORMALIZATION, KEPT, COMPOSED]))
 def test_spans_of_the_normalized_text(text, do_lower_case, normalization):
     normalization = Normalization(do_lower_case).otherwise(normalization)

@@ -59,7 +59,7 @@ def test_names_on_request_are_symbols(tokenizer):
 
 
 @pytest.mark.integration
-@random_inputs(200)
+@random_inputs(80)
 @given(data=st.data())
 def test_any_text_with_symbols(tokenizer, data):
     names = list(tokenizer.special_symbols())

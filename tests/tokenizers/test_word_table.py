@@ -58,7 +58,7 @@ def train(**options) -> bytes:
 
 
 @pytest.mark.integration
-@random_inputs(300)
+@random_inputs(100)
 @given(texts=texts)
 def test_ids_are_those_of_whole_texts(tokenizer, texts):
     check(tokenizer, texts)

@@ -96,7 +96,7 @@ _TEXTS = st.text(
 )
 
 
-@random_inputs(300)
+@random_inputs(100)
 @given(text=_TEXTS)
 def test_pieces_of_any_text(tokenizer, text):
     check(tokenizer, text)

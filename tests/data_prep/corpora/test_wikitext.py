@@ -159,7 +159,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@random_inputs(400)
+@random_inputs(150)
 @example("{{}-File:a.jpg|}")
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_any_markup_gives_clean_lines(wikitext):

@@ -72,10 +72,10 @@ def test_a_layer_is_traced_once_and_computed_again_if_asked_for(monkeypatch, rem
     monkeypatch.setattr(
         step_module, "rematerialize", lambda call: again.append(call) or rematerialize(call)
     )
-    graph_of(create_step(dataclasses.replace(CONFIG, num_hidden_layers=2), remat=remat), 4)
+    graph_of(create_step(dataclasses.replace(CONFIG, num_hidden_layers=3), remat=remat), 4)
     # In the last layer, only the masked positions and [CLS] attend.
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
-    assert len(again) == 2 * remat
+    assert len(again) == 3 * remat
 
 
 @pytest.mark.integration
@@ -111,7 +111,7 @@ def test_one_micro_batch_is_in_memory_at_a_time():
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("jit_compile", "micro_batches"), [(None, 4), (False, 1), (True, 1)])
+@pytest.mark.parametrize(("jit_compile", "micro_batches"), [(None, 4), (True, 1)])
 def test_xla_compiles_what_it_is_asked_to(jit_compile, micro_batches):
     graph = step_graph(jit_compile, micro_batches)
     compiled = [

@@ -75,7 +75,7 @@ def test_memory_grows_with_the_context_only():
 CONTEXTS = st.text(st.sampled_from("abcd xyz.\n"), max_size=50)
 
 
-@random_inputs(200)
+@random_inputs(80)
 @given(
     st.lists(st.tuples(CONTEXTS, st.text("ab ", max_size=12), st.data()), min_size=1, max_size=3),
     st.integers(3, 8),
@@ -239,7 +239,7 @@ def logits(draw, length):
 
 
 @pytest.mark.integration
-@random_inputs(150)
+@random_inputs(80)
 @given(read_contexts(logits), st.integers(1, 5), st.integers(1, 8))
 def test_independent_starts_and_ends(case, max_answer_length, count):
     question, windows, outputs = case
@@ -273,7 +273,7 @@ def beams(draw, length):
 
 
 @pytest.mark.integration
-@random_inputs(150)
+@random_inputs(80)
 @given(read_contexts(beams), st.integers(1, 5), st.integers(1, 8))
 def test_ends_given_their_starts(case, max_answer_length, count):
     question, windows, outputs = case
