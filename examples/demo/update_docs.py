@@ -30,7 +30,7 @@ from experiments.workspace import results_in
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORD = ROOT / "docs/demo.json"
-DOCS = ("analysis", "index", "performance", "tutorial", "zh/index")
+DOCS = ("analysis", "index", "performance", "tutorial")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in DOCS))
 MARK = re.compile(r"(<!-- demo: (\w+) -->\n?)")
 
