@@ -9,7 +9,7 @@ tokens = [preprocess.tokenize(questions), preprocess.tokenize(answers)]
 preprocess.bert_pack_inputs(tokens, seq_length=64)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -50,6 +50,24 @@ def keep_ends(tokens: tf.RaggedTensor, length) -> tf.RaggedTensor:
     first = (length + 3) // 4
     ends = [truncate(tokens, first), truncate(tokens, length - first, from_end=True)]
     return tf.concat(ends, axis=1)
+
+
+def shortened(
+    segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor, shorten: Callable = truncate
+) -> list[tf.RaggedTensor]:
+    """Make one or two segments fit into a length with their special symbols, the longer one first.
+
+    Args:
+        segments: texts `[texts, (tokens)]`, or the first and second ones of pairs.
+        seq_length: number of tokens.
+        shorten: `truncate` or `keep_ends`.
+    """
+    room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
+    lengths: Sequence[tf.Tensor] = [room]
+    if len(segments) == 2:
+        first, second = (part.row_lengths() for part in segments)
+        lengths = truncated_lengths(first, second, room, tf)
+    return [shorten(part, length) for part, length in zip(segments, lengths, strict=True)]
 
 
 def windows(tokens: tf.RaggedTensor, room: int) -> tuple[tf.Tensor, tf.Tensor, tf.RaggedTensor]:
@@ -187,12 +205,7 @@ def pack(
     segments: Sequence[tf.RaggedTensor], symbols, seq_length: int | tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Pack a batch of one or two segments to `seq_length` tokens, as `_PackInputs` does."""
-    room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
-    lengths: Sequence[tf.Tensor] = [room]
-    if len(segments) == 2:
-        first, second = (part.row_lengths() for part in segments)
-        lengths = truncated_lengths(first, second, room, tf)
-    parts = [truncate(part, length) for part, length in zip(segments, lengths, strict=True)]
+    parts = shortened(segments, seq_length)
     features = packed(parts[0], parts[1] if len(parts) == 2 else None, symbols)
     padding = {"input_ids": symbols.pad}
     static = None if tf.is_tensor(seq_length) else seq_length

@@ -305,24 +305,16 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     path = _vocabulary_of(options, adjacent)
     with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
         tokenizer = load_tokenizer(path, options.do_lower_case, adjacent)
-    for place, found in zip(places, adjacent, strict=True):
-        # A folder without checkpoints is of a run that has saved nothing.
-        if place == options.init_checkpoint or folder.is_trained(place):
-            _check_tokenizer(options, tokenizer, place, found)
-            break
+        for place, found in zip(places, adjacent, strict=True):
+            # A folder without checkpoints is of a run that has saved nothing.
+            if place == options.init_checkpoint or folder.is_trained(place):
+                check_tokenizer(tokenizer, place, found)
+                given, lower = options.do_lower_case, found.normalization.do_lower_case
+                if None not in (given, lower) and given != lower:
+                    form = "do_lower_case=%s: the model in %s was trained with %s"
+                    logger.warning(form, given, place, lower)
+                break
     return tokenizer
-
-
-def _check_tokenizer(
-    options: FineTuningOptions, tokenizer: Tokenizer, model: str, trained: AdjacentFiles
-) -> None:
-    """Refuse a vocabulary whose ids do not mean what a model has learned; warn of another case."""
-    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
-        check_tokenizer(tokenizer, model, trained)
-    given, lower = options.do_lower_case, trained.normalization.do_lower_case
-    if None not in (given, lower) and given != lower:
-        form = "do_lower_case=%s: the model in %s was trained with %s"
-        logger.warning(form, given, model, lower)
 
 
 def _vocabulary_of(options: FineTuningOptions, adjacent: list[AdjacentFiles]) -> str:

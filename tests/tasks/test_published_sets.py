@@ -132,9 +132,7 @@ def test_multirc_is_scored_by_answer_and_by_question(tmp_path):
     write_json_lines(tmp_path / "MultiRC/val.jsonl", multirc(1, 0, 0, 1))
     found = examples(tmp_path, "eval", task_name="MultiRC")
     assert found[0] == ("Which? Answer 0.", "A text.", "1", "3-7-0")
-    assert [(each[2], each[3]) for each in found[1:]] == [
-        ("0", "3-7-1"), ("0", "3-8-2"), ("1", "3-8-3")
-    ]  # fmt: skip
+    assert [each[3] for each in found[1:]] == ["3-7-1", "3-8-2", "3-8-3"]
     options = classification(tmp_path, "eval", task_name="MultiRC")
     dataset = find_dataset(options)
     task = ClassificationTask(options, None, TARGETS["classification"](dataset, ("0", "1")))
@@ -154,9 +152,8 @@ def test_multirc_is_scored_by_answer_and_by_question(tmp_path):
 
 
 def choices(folder, split, **options):
-    return read_questions(
-        MultipleChoiceOptions(output_dir="out", data_dir=str(folder), **options), split
-    )
+    flags = MultipleChoiceOptions(output_dir="out", data_dir=str(folder), **options)
+    return read_questions(flags, split)
 
 
 COPA = {"premise": "It rained.", "choice1": "I got wet.", "choice2": "I ate.", "question": "effect"}
@@ -222,6 +219,11 @@ def test_wikiann_and_ud_pos(tmp_path):
         (examples, {"task_name": "table", "language": "de", "data_dir": None}, "a single language"),
         (examples, {"task_name": "boolq"}, "/BoolQ/train.jsonl"),
         (choices, {"task_name": "belebele"}, "`language`: must be a code such as deu_Latn"),
+        (
+            choices,
+            {"task_name": "belebele", "language": "deu_Latn"},
+            "`do_train`: the data set has",
+        ),
         (choices, {"task_name": "copa"}, "COPA/train.jsonl"),
         (tagged, {"task_name": "wikiann"}, "`language`: must be a code such as de"),
         (tagged, {"task_name": "ud-pos", "language": "de_x"}, "de_x-ud-train.conllu"),
@@ -233,11 +235,6 @@ def test_a_missing_or_unknown_language_is_one_clear_line(tmp_path, read, options
     error = refusal(read, folder, "train", **{k: options[k] for k in options if k != "data_dir"})
     assert message in error
     assert "\n" not in error
-
-
-def test_a_test_set_has_nothing_to_train_on(tmp_path):
-    error = refusal(choices, tmp_path, "train", task_name="belebele", language="deu_Latn")
-    assert error == "`do_train`: the data set has no rows to train"
 
 
 @pytest.mark.parametrize(

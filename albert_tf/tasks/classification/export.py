@@ -2,11 +2,10 @@
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import keep_ends, packed, truncate, windows
+from albert_tf.export.graph_packing import keep_ends, packed, shortened, truncate, windows
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.classification.options import ClassificationSettings, in_windows
 from albert_tf.tasks.classification.targets import TARGETS
-from albert_tf.tokenizers.packing import truncated_lengths
 
 
 class ClassificationExport(TaskExport):
@@ -47,15 +46,9 @@ class ClassificationExport(TaskExport):
             combine = tf.math.segment_max if long_texts == "windows_max" else tf.math.segment_mean
             return combine(logits, of_text)
         shorten = keep_ends if long_texts == "head_tail" else truncate
-        if pair is None:
-            first, second = shorten(first, length - 2), None
-        else:
-            second = self.tokenizer.encode(pair)
-            lengths = truncated_lengths(
-                first.row_lengths(), second.row_lengths(), length - 3, ops=tf
-            )
-            first, second = shorten(first, lengths[0]), shorten(second, lengths[1])
-        return self._model(packed(first, second, self._symbols))["logits"]
+        segments = [first] if pair is None else [first, self.tokenizer.encode(pair)]
+        first, *others = shortened(segments, length, shorten)
+        return self._model(packed(first, others[0] if others else None, self._symbols))["logits"]
 
     def signatures(self) -> dict:
         """Return the signatures by name.
