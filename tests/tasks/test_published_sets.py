@@ -242,7 +242,13 @@ def test_a_missing_or_unknown_language_is_one_clear_line(tmp_path, read, options
     [
         ("COPA/val.jsonl", {**COPA, "idx": 1}, "copa", "no column 'label'"),
         ("COPA/val.jsonl", {**COPA, "idx": 1, "label": 2}, "copa", "label=2: must be in"),
-        ("MultiRC/val.jsonl", {"idx": 1}, "MultiRC", "passage"),
+        ("MultiRC/val.jsonl", {"idx": 1}, "MultiRC", "no column 'passage'"),
+        (
+            "MultiRC/val.jsonl",
+            {"idx": 1, "passage": {"questions": [1]}},
+            "MultiRC",
+            ":1: questions",
+        ),
         ("WiC/val.jsonl", {"sentence1": "a", "sentence2": "b"}, "WiC", "no column 'word'"),
     ],
 )

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from albert_tf.files import Row, read_rows, read_tsv
+from albert_tf.files import Row, converted, read_rows, read_tsv
 from albert_tf.hub.huggingface import LANGUAGE, PREFIX
 from albert_tf.tasks.classification.benchmarks import by_name, single_files
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Columns
@@ -37,12 +37,18 @@ def multirc_lines(ids: Sequence[str], labels: Sequence[str]) -> str:
     )
 
 
+def _inside(row: Row, column: str) -> Iterator[Row]:
+    """Yield the objects of a list in a row."""
+    objects = converted(row.value(column), f"{row.location}: {column}", list[dict[str, Any]])
+    return (Row(row.location, each) for each in objects)
+
+
 def _multirc_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
     """Yield a row for each answer, which follows its question."""
     for row in read_rows(path, header):
-        passage = Row(row.location, row.value("passage"))
-        for question in (Row(row.location, each) for each in passage.value("questions")):
-            for answer in (Row(row.location, each) for each in question.value("answers")):
+        passage = Row(row.location, converted(row.value("passage"), row.location, dict[str, Any]))
+        for question in _inside(passage, "questions"):
+            for answer in _inside(question, "answers"):
                 levels = (row, question, answer)
                 values = {
                     "idx": "-".join(str(level.value("idx")) for level in levels),
