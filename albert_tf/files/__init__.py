@@ -73,6 +73,7 @@ from albert_tf.files.writing import (
     sync_names,
     temporary_name,
     write_bytes,
+    write_files,
     write_for,
     write_text,
 )

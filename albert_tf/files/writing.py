@@ -297,6 +297,13 @@ def write_bytes(path: str, content: bytes, durable: bool = True) -> None:
         file.write(content)
 
 
+def write_files(folder: str, contents: Mapping[str, str | bytes]) -> None:
+    """Write files into a folder, which must exist; `contents` are by name."""
+    for name, content in contents.items():
+        path = os.path.join(folder, name)
+        write_bytes(path, content.encode() if isinstance(content, str) else content)
+
+
 def write_for(owner: object, name: str, content: bytes) -> str:
     """Write a temporary file, which lives as long as its owner, and return its path."""
     folder = tempfile.mkdtemp()

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import logging
-import os
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -24,6 +23,7 @@ from albert_tf.interop.adjacent_files import (
     evaluation_data,
     find_adjacent_files,
     load_tokenizer,
+    tokenizer_files,
 )
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
@@ -32,7 +32,7 @@ from albert_tf.interop.heads import possible_heads
 from albert_tf.interop.loading import open_weights
 from albert_tf.logs import counted
 from albert_tf.task_kinds import task_kinds
-from albert_tf.tokenizers import Tokenizer, normalization
+from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE, UnknownCharacters, describe_unknown
 from albert_tf.training import folder
 from albert_tf.training.evaluation import BestCheckpoint
@@ -147,7 +147,7 @@ def open_context(
         if recorded and recorded.metric in task.metric_names:
             task.metric = recorded.metric
     engine.devices.per_replica("predict_batch_size", options.predict_batch_size)
-    return options, RunContext(task, sets, config, engine, adjacent_files(tokenizer))
+    return options, RunContext(task, sets, config, engine, tokenizer_files(tokenizer))
 
 
 def check_batches(options: FineTuningOptions, engine: Engine) -> None:
@@ -334,16 +334,3 @@ def _vocabulary_of(options: FineTuningOptions, adjacent: list[AdjacentFiles]) ->
         "`spm_model_file`: the vocabulary of the model is required; there is none in `output_dir`"
         + (f" or next to {options.init_checkpoint}" if options.init_checkpoint else "")
     )
-
-
-def adjacent_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
-    """Return what a folder of a fine-tuned model needs, so that prediction needs nothing else.
-
-    Returns:
-        File name -> content.
-    """
-    name = os.path.basename(tokenizer.path)
-    return {
-        name if name.endswith(".model") else "vocab.txt": read_bytes(tokenizer.path),
-        normalization.CONFIG_FILE: tokenizer.normalization.to_json(),
-    }

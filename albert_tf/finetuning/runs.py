@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, make_folder, read_json, to_json, write_text
+from albert_tf.files import exists, make_folder, read_json, to_json, write_files, write_text
 from albert_tf.finetuning.context import CreateTask, Run, RunContext, open_context
 from albert_tf.finetuning.finetuning_options import (
     ENSEMBLE_FILE,
@@ -202,8 +202,7 @@ def cross_validate(options: FineTuningOptions, context: RunContext, folds: Seque
     ]
     write_text(f"{folder}/{FOLDS_FILE}", to_tsv(table))
     logger.info("%s\n", text_table(*table_of(table, 4)[:2]))
-    for name, content in task.adjacent_files().items():
-        write_text(f"{folder}/{name}", content)
+    write_files(folder, task.adjacent_files())
     context = context._replace(sets=[rows])
     context.write_results(folder, {**task.score(rows, outputs), "folds": len(folds)})
     task.write_predictions(folder, rows, outputs)

@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple
 import google_crc32c
 
 from albert_tf.errors import InputError
-from albert_tf.files import remove, replacing, sync, write_text
+from albert_tf.files import remove, replacing, sync, write_files, write_text
 from albert_tf.terminal import ProgressLine, duration
 
 logger = logging.getLogger(__name__)
@@ -241,8 +241,7 @@ def unpack(
         with replacing(folder) as partial:
             for name, entry in found.items():
                 _write(entry, os.path.join(partial, name))
-            for name, text in (notes or {}).items():
-                write_text(os.path.join(partial, name), text)
+            write_files(partial, notes or {})
 
 
 def _write(entry: _Entry, path: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from albert_tf.checkpoints import FOLDERS, step_of
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_json, read_text, sha256_of, text_of, value_of
+from albert_tf.files import exists, read_bytes, read_json, read_text, sha256_of, text_of, value_of
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest, vocabularies
 from albert_tf.interop.file_names import (
@@ -26,7 +26,12 @@ from albert_tf.interop.file_names import (
 )
 from albert_tf.task_kinds import TaskKind
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
+from albert_tf.tokenizers.normalization import (
+    CONFIG_FILE,
+    UNRECORDED,
+    Normalization,
+    read_normalization,
+)
 
 _LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -141,6 +146,15 @@ def load_tokenizer(
     """
     recorded = (found.normalization for found in adjacent)
     return Tokenizer.load(path, do_lower_case, UNRECORDED.otherwise(*recorded))
+
+
+def tokenizer_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
+    """Return name -> content of what a folder of a model needs to read text."""
+    name = os.path.basename(tokenizer.path)
+    return {
+        name if name.endswith(".model") else "vocab.txt": read_bytes(tokenizer.path),
+        CONFIG_FILE: tokenizer.normalization.to_json(),
+    }
 
 
 def check_tokenizer(tokenizer: Tokenizer, model: str, adjacent: AdjacentFiles) -> None:

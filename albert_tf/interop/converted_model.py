@@ -12,7 +12,12 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.interop.adjacent_files import AdjacentFiles, evaluation_data, labels_text
+from albert_tf.interop.adjacent_files import (
+    AdjacentFiles,
+    evaluation_data,
+    labels_text,
+    tokenizer_files,
+)
 from albert_tf.interop.file_names import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
@@ -22,7 +27,7 @@ from albert_tf.interop.file_names import (
 )
 from albert_tf.interop.heads import HEADS, find_head
 from albert_tf.task_kinds import PRETRAINING, kind_of
-from albert_tf.tokenizers import Tokenizer, normalization
+from albert_tf.tokenizers import Tokenizer
 from albert_tf.weights import Weights
 
 
@@ -104,7 +109,7 @@ def meaning(model: ConvertedModel) -> dict[str, str]:
 def write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
     """Write config, vocabulary, labels, settings, results and data next to a checkpoint."""
     adjacent = model.adjacent
-    texts = {CONFIG_FILE: config.to_json(), **meaning(model)}
+    texts: dict[str, str | bytes] = {CONFIG_FILE: config.to_json(), **meaning(model)}
     if adjacent.results:
         lines = (f"{name} = {value}\n" for name, value in adjacent.results.items())
         texts[RESULTS_FILE] = "".join(lines)
@@ -112,11 +117,6 @@ def write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfi
         texts[EVALUATION_DATA_FILE] = evaluation_data(adjacent.evaluated)
     if adjacent.data:
         texts[DATA_FILE] = json.dumps(adjacent.data, indent=2, ensure_ascii=False) + "\n"
-    for name, text in texts.items():
-        files.write_text(os.path.join(folder, name), text)
     if model.tokenizer is not None:
-        path = model.tokenizer.path
-        name = os.path.basename(path) if path.endswith(".model") else "vocab.txt"
-        files.write_bytes(os.path.join(folder, name), files.read_bytes(path))
-        record = os.path.join(folder, normalization.CONFIG_FILE)
-        files.write_text(record, model.tokenizer.normalization.to_json())
+        texts |= tokenizer_files(model.tokenizer)
+    files.write_files(folder, texts)

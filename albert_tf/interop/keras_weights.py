@@ -76,8 +76,7 @@ def write_keras(output: str, model: ConvertedModel) -> None:
         if variable.path in model.values:
             variable.assign(model.values[variable.path])
     files.make_folder(folder, "output")
-    for name, text in texts.items():  # first, for the weights need them
-        files.write_text(os.path.join(folder, name), text)
+    files.write_files(folder, texts)  # first, for the weights need them
     write_keras_weights(output, keras_model)
 
 

@@ -14,10 +14,10 @@ from albert_tf.checkpoints import FOLDERS
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.finetuning.context import adjacent_files
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
+from albert_tf.interop.adjacent_files import tokenizer_files
 from albert_tf.interop.file_names import SAVED_MODEL
 from albert_tf.interop.loading import Preset, warn_of_random
 from albert_tf.task_kinds import TaskKind
@@ -278,15 +278,13 @@ class TaskModel(TextModel, Generic[Task]):
         with files.replacing(folder) as partial:
             files.make_folder(partial, "folder")
             FOLDERS[keras.backend.backend()](partial).write(self.step, values)
-            texts = {CONFIG_FILE: self.model.config.to_json(), **self._adjacent_files()}
-            for name, content in texts.items():
-                write = files.write_text if isinstance(content, str) else files.write_bytes
-                write(os.path.join(partial, name), content)
+            config = {CONFIG_FILE: self.model.config.to_json()}
+            files.write_files(partial, config | self._adjacent_files())
 
     def _adjacent_files(self) -> dict[str, str | bytes]:
         """Return file name -> content of what goes next to the weights, besides the config."""
         return {
-            **adjacent_files(self.tokenizer),
+            **tokenizer_files(self.tokenizer),
             **origin_file(self._preset.path),
             **self._known_task().adjacent_files(),
         }

@@ -16,7 +16,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.engines.early_failures import told_to_others
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from albert_tf.files import write_files
 from albert_tf.hub.names import local_weights
 from albert_tf.input.minimal_pairs import read_pairs
 from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE
@@ -359,5 +359,4 @@ class Evaluation:
         write_results(engine, folder, {**results, "global_step": step})
         if engine.workers.is_chief:
             with unless_read_only():
-                for name, content in self.data_files().items():
-                    write_text(f"{folder}/{name}", content)
+                write_files(folder, self.data_files())

@@ -272,13 +272,8 @@ def write_description(
 ) -> None:
     """Write a model's config and other files, by name, into a folder; only the chief does so."""
     with engine.workers.synchronized():
-        if not engine.workers.is_chief:
-            return
-        for name, content in {CONFIG_FILE: config.to_json(), **description}.items():
-            if isinstance(content, str):
-                files.write_text(f"{folder}/{name}", content)
-            else:
-                files.write_bytes(f"{folder}/{name}", content)
+        if engine.workers.is_chief:
+            files.write_files(folder, {CONFIG_FILE: config.to_json(), **description})
 
 
 def write_results(engine: Engine, output_dir: str, results: dict[str, float]) -> None:

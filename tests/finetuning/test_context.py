@@ -10,14 +10,9 @@ import pytest
 
 from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.errors import InputError
-from albert_tf.finetuning.context import (
-    adjacent_files,
-    find_config,
-    find_tokenizer,
-    read_sets,
-    with_hub_module,
-)
+from albert_tf.finetuning.context import find_config, find_tokenizer, read_sets, with_hub_module
 from albert_tf.finetuning.task import cached_arrays
+from albert_tf.interop.adjacent_files import tokenizer_files
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
@@ -79,7 +74,7 @@ def test_what_is_written_beside_a_model_is_read_again(files, caplog):
         folder = files / f"out-{lower}"
         folder.mkdir()
         tokenizer = Tokenizer.load(str(files / "vocab.txt"), lower)
-        for name, content in adjacent_files(tokenizer).items():
+        for name, content in tokenizer_files(tokenizer).items():
             (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         options = dataclasses.replace(options_of(files, folder), vocab_file=None)
         found = find_tokenizer(options)
