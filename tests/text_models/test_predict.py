@@ -77,24 +77,6 @@ def test_files(tmp_path):
 
 
 @pytest.mark.integration
-def test_rows_of_a_table_are_classified(models, table, tmp_path):
-    output = tmp_path / "out.jsonl"
-    predict(
-        models / "classifier", input_file=str(table), text_column="review", output_file=str(output)
-    )
-    classifier = albert_tf.TextClassifier.from_preset(str(models / "classifier"))
-    rows = json_lines(output.read_text())
-    assert [row["id"] for row in rows] == list("0123")
-    assert [row["review"] for row in rows] == TEXTS
-    assert [row["prediction"] for row in rows] == classifier.predict(TEXTS)
-    np.testing.assert_allclose(
-        [[row["probabilities"][label] for label in classifier.labels] for row in rows],
-        classifier.predict_proba(TEXTS),
-        atol=1e-6,
-    )
-
-
-@pytest.mark.integration
 def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monkeypatch):
     monkeypatch.setattr("albert_tf.prediction.rows._BATCHES", 1)
     output = tmp_path / "vectors.parquet"

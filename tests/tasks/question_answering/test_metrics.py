@@ -137,7 +137,6 @@ def test_the_best_threshold_is_found(cases):
 # gives the same for all of them.
 CMRC_CASES = [
     ("任天堂游戏谜之村雨城", "村雨城", 0, 3, 10, 3),
-    ("村雨城", "村雨城", 1, 3, 3, 3),
     ("《村雨城》。", "村雨城", 1, 3, 3, 3),
     ("", "村雨城", 0, 0, 0, 3),
     ("，。", "、", 1, 0, 0, 0),  # nothing is left of both, which scores 0 but is equal
@@ -145,15 +144,12 @@ CMRC_CASES = [
     ("2010年3月", "2010年", 0, 2, 4, 2),
     ("２０１０年", "2010年", 0, 1, 2, 2),  # full width is another word
     ("iPhone 4S", "iphone 4s", 1, 2, 2, 2),
-    ("iPhone4S", "iPhone 4S", 0, 0, 1, 2),
     ("苹果iPhone手机", "iPhone", 0, 1, 5, 1),
     ("3,000人", "3，000人", 0, 1, 2, 2),  # "3，000" becomes "3000"
     ("1-2", "12", 1, 1, 1, 1),
     ("人。", "人.", 0, 1, 1, 2),  # only full-width punctuation is removed
     ("……", "…", 0, 0, 1, 1),  # an ellipsis is not
     ("don't", "do not", 0, 1, 2, 2),
-    ("50%", "50", 0, 1, 2, 1),
-    ("(北京)", "北京", 0, 2, 4, 2),
     ("ゲーム機", "ゲーム", 0, 1, 2, 1),  # kana are words, as Latin letters
     (" 北京 ", "北京", 1, 2, 2, 2),
     ("北 京", "北京", 0, 2, 2, 2),  # a space inside counts for exact match only
@@ -189,7 +185,6 @@ def test_the_longest_run_is_found(prediction, answer):
         ("東京タワー", "タワー", 0, 6 / 8),
         ("東京タワー。", "東京タワー", 1, 1),
         ("ＧＰＳ衛星", "GPS衛星", 1, 1),
-        ("GPS衛星", "GPS 衛星", 1, 1),
         ("星衛", "衛星", 0, 1),  # in any order
         ("New York市", "york 市", 0, 4 / 5),
         ("กข", "ขคง", 0, 2 / 5),
