@@ -354,7 +354,6 @@ class TaughtOptions(FineTuningOptions):
         None,
         "Language of a data set by name that has several, such as de.",
         group="Data",
-        common=True,
         needs=("task_name",),
     )
     teacher: str | None = option(

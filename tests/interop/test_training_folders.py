@@ -210,6 +210,47 @@ def test_a_process_on_jax_loads_no_tensorflow_to_read_weights(trained, converted
     assert done.stderr == ""
 
 
+RESUMING_ON_JAX = """
+import sys, types
+import jax, numpy as np
+from albert_tf.config import AlbertConfig
+from albert_tf.checkpoints import OrbaxFolder
+from albert_tf.checkpoints.saving import Checkpoints
+from albert_tf.engines.workers import Workers
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.optimization import create_optimizer
+folder, output = sys.argv[1:]
+model = AlbertForPreTraining(AlbertConfig.from_json_file(f"{folder}/albert_config.json"))
+optimizer = create_optimizer("lamb", 0.1)
+optimizer.build(model.trainable_weights)
+variables = [v for v in optimizer.variables if v is not optimizer.iterations]
+state = types.SimpleNamespace(tree={
+    "params": {v.path: v.value for v in model.weights},
+    "optimizer": {v.path: v.value for v in variables},
+    "step": optimizer.iterations.value,
+})
+assert Checkpoints(OrbaxFolder(folder), state, Workers()).restore_latest()
+assert int(state.tree["step"]) == 5
+np.savez(output, **state.tree["params"], **state.tree["optimizer"])
+sys.exit("tensorflow" in sys.modules)
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.slow
+def test_keras_on_jax_calls_everything_that_is_saved_by_the_same_names(
+    trained, converted, tmp_path
+):
+    subprocess.run(
+        [sys.executable, "-c", RESUMING_ON_JAX, str(converted), str(tmp_path / "state.npz")],
+        cwd=ROOT,
+        env={**os.environ, **KERAS_ON_JAX},
+        check=True,
+    )
+    with np.load(tmp_path / "state.npz") as restored:
+        assert_same(state_of(trained), dict(restored))
+
+
 @pytest.mark.integration
 def test_a_full_disk_leaves_no_converted_folder(trained, tmp_path, monkeypatch):
     def fill_up(path):
