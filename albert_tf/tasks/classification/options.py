@@ -68,15 +68,15 @@ class ClassificationOptions(TaughtOptions):
 
     task_name: str = inherited_option(
         "table",
-        "A task of GLUE (CoLA, MNLI, ...), SuperGLUE (BoolQ, CB, WiC, MultiRC) or CLUE (AFQMC, "
-        "TNEWS, ...), or XNLI, PAWS-X or SIB-200, in any case, or table for your own files",
+        "A task of GLUE, SuperGLUE or CLUE, XNLI, PAWS-X or SIB-200, in any case, or table for "
+        "your own files",
         group="Data",
         common=True,
     )
     data_dir: str | None = option(
         None,
-        "Folder of the data set as published (CoLA/train.tsv, tnews/train.json, ...) or as on the "
-        "Hugging Face Hub, from which all but CLUE and SuperGLUE are taken by default; may be "
+        "Folder of the data set as published (CoLA/train.tsv, ...) or as on the Hugging Face Hub, "
+        "from which all but CLUE and SuperGLUE are taken by default; may be "
         "hf://datasets/ORGANIZATION/NAME.",
         common=True,
     )
