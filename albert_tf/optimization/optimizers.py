@@ -95,8 +95,8 @@ class AdamW(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.bias_correction = bias_correction
         self.undecayed = checked_patterns("exclude_from_weight_decay", exclude_from_weight_decay)
-        self.learning_rate_scales = tuple(RateScale(*row) for row in learning_rate_scales)
-        checked_patterns("learning_rate_scales", [row.pattern for row in self.learning_rate_scales])
+        self.learning_rate_scales: tuple[Any, ...] = tuple(map(tuple, learning_rate_scales))
+        checked_patterns("learning_rate_scales", [row[0] for row in self.learning_rate_scales])
 
     def build(self, variables):
         if self.built:
@@ -112,7 +112,7 @@ class AdamW(keras.optimizers.Optimizer):
         self._decayed = [
             self._use_weight_decay(v) and not matches(self.undecayed, v.path) for v in variables
         ]
-        scales = (*self.learning_rate_scales, RateScale("", 1.0))
+        scales = [RateScale(*row) for row in (*self.learning_rate_scales, ("", 1.0))]
         self._rate_scales = [
             next(row for row in scales if matches([row.pattern], v.path)) for v in variables
         ]
