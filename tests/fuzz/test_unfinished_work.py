@@ -46,7 +46,7 @@ def apply(folder: pathlib.Path, changes: list[tuple[float, Damage]]) -> None:
     ("module", "killed_in", "pack_rows"),
     [
         pytest.param(pretraining_data, "_make_part", False, marks=pytest.mark.slow),
-        (pretraining_data, "_make_shard", True),
+        pytest.param(pretraining_data, "_make_shard", True, marks=pytest.mark.slow),
         (pretraining_data, "write_manifest", False),
     ],
 )

@@ -215,6 +215,7 @@ def test_steps_equal_those_on_tensorflow_whatever_the_devices(tmp_path):
         np.testing.assert_allclose(values, same, rtol=0, atol=limit)
 
 
+@pytest.mark.slow
 def test_eight_steps_equal_the_originals(tmp_path):
     """With LAMB; test_original_updates.py has updates of AdamW, the test above has its steps."""
     folder, start = GOLDEN / "google_lamb_tiny", GOLDEN / "google_tf1_tiny"

@@ -123,6 +123,7 @@ def test_xla_compiles_what_it_is_asked_to(jit_compile, micro_batches):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_xla_does_not_change_what_is_computed():
     model = AlbertForPreTraining(ONE_LAYER)
     examples = batch(6)
