@@ -292,6 +292,8 @@ def report(folder: pathlib.Path, options: Options) -> None:
             curves = runs[attempt, f"{options.minutes:g}"]
             if quantity in curves[0][-1]:
                 lines.append((attempt, *mean_curve(curves, quantity, costs[attempt])))
+        if not lines:  # Hugging Face's learn no order
+            continue
         best = max(lines, key=lambda line: line[2][-1])[0]
         drawn = chart(
             f"{title}: {best} leads", lines, percent=True, x_label="processor minutes",
