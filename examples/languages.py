@@ -14,7 +14,6 @@ import glob
 import html.parser
 import io
 import json
-import pathlib
 import re
 import subprocess
 import sys
@@ -24,8 +23,8 @@ from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, read_text, write_text
 from albert_tf.options import command, option
-from examples.demo.write_report import Passages
-from experiments.workspace import results_in
+from benchmarks.measurements import Table
+from examples.demo.write_report import Results
 
 _TEN = ("ru", "de", "fr", "tr", "fi", "ja", "zh-cn", "ko", "vi", "km")
 _COLUMNS = (
@@ -104,15 +103,12 @@ def write_pages(pages: dict[str, list[str]], english: dict[str, list[str]], fold
 
 def row_of(language: str, folder: str) -> tuple[str, ...]:
     """Return the row of a language: what the demo has measured."""
-    corpus, manifest, check, stages = (
-        json.loads(read_text(f"{folder}/{name}"))
-        for name in (
-            *("corpus/train.corpus.json", "records/train.manifest.json"),
-            *("export_check.json", "stages.json"),
-        )
+    corpus, manifest = (
+        json.loads(read_text(f"{folder}/{name}.json"))
+        for name in ("corpus/train.corpus", "records/train.manifest")
     )
-    held_out = results_in(pathlib.Path(folder, "pretrained", "eval_results.txt"))
-    passages = Passages.read(folder)
+    results = Results.read(folder)
+    held_out = results.held_out
     documents = sum(each["documents"] for each in corpus["outputs"].values())
     characters = len(read_text(f"{folder}/corpus/train.txt"))
     return (
@@ -121,12 +117,12 @@ def row_of(language: str, folder: str) -> tuple[str, ...]:
         f"{characters / 1e6:.1f} million",
         f"{manifest['unknown_tokens'] / manifest['tokens']:.2%}",
         f"{100 * held_out['masked_lm_accuracy']:.1f}",
-        f"{100 * check['most_frequent_token_accuracy']:.1f}",
+        f"{100 * results.check['most_frequent_token_accuracy']:.1f}",
         f"{100 * held_out['sentence_order_accuracy']:.1f}",
         f"{held_out['bits_per_character']:.2f}",
-        f"{100 * passages.pretrained:.1f}",
-        f"{100 * passages.scratch:.1f}",
-        f"{sum(stage['seconds'] for stage in stages['done'].values()) / 60:.1f}",
+        f"{100 * results.pretrained:.1f}",
+        f"{100 * results.scratch:.1f}",
+        f"{results.minutes:.1f}",
     )
 
 
@@ -134,7 +130,7 @@ def row_of(language: str, folder: str) -> tuple[str, ...]:
 def run(options: LanguagesOptions) -> None:
     out, packages = options.output_dir, f"{options.output_dir}/packages"
     english = read_manual(download("en-us", packages))
-    lines = [f"| {' | '.join(_COLUMNS)} |", f"| --- |{' ---: |' * (len(_COLUMNS) - 1)}"]
+    rows = []
     for language in options.languages:
         folder = f"{out}/{language}"
         if not glob.glob(f"{folder}.pages/*.jsonl"):
@@ -143,8 +139,8 @@ def run(options: LanguagesOptions) -> None:
         words = [f"--corpus={folder}.pages", f"--output_dir={folder}"]
         words.append(f"--language={language.partition('-')[0]}")
         subprocess.run([sys.executable, "-m", "examples.demo", *words], check=True)
-        lines.append(f"| {' | '.join(row_of(language, folder))} |")
-        write_text(f"{out}/languages.md", "\n".join(lines) + "\n")
+        rows.append(row_of(language, folder))
+        write_text(f"{out}/languages.md", Table("", _COLUMNS, rows).markdown() + "\n")
     print(read_text(f"{out}/languages.md"))
 
 

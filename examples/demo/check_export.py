@@ -3,7 +3,7 @@
     python -m examples.demo.check_export EXPORT_DIR TFRECORD OUTPUT_JSON
 
 Uses only TensorFlow and SentencePiece, the exported folder and held-out TFRecords. Scores masked
-tokens and sentence order through the serving signatures, and saves examples for the report.
+tokens and sentence order through the serving signatures.
 """
 
 import glob
@@ -23,8 +23,6 @@ with open(os.devnull, "w") as nowhere:
 os.dup2(_errors, 2)
 
 BATCH = 32
-ORDER_EXAMPLES, MASK_EXAMPLES = 6, 8
-CONTEXT = 16  # tokens on both sides of a mask
 
 
 def read(path: str) -> dict[str, np.ndarray]:
@@ -55,49 +53,6 @@ def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]
     return np.concatenate(best), np.concatenate(swapped)
 
 
-def complete(data: dict[str, np.ndarray], row: int) -> np.ndarray:
-    """Return the ids of an example before it was masked."""
-    ids, weights = data["input_ids"][row].copy(), data["masked_lm_weights"][row] > 0
-    ids[data["masked_lm_positions"][row][weights]] = data["masked_lm_ids"][row][weights]
-    return ids
-
-
-def mask_examples(data, best, vocabulary) -> list[dict]:
-    """Select masked words, in their context, with the five best predictions of each."""
-    examples = []
-    for row in range(0, len(best), max(1, len(best) // MASK_EXAMPLES)):
-        ids = complete(data, row)
-        (changed,) = np.nonzero(ids != data["input_ids"][row])
-        for place, guesses in zip(data["masked_lm_positions"][row], best[row], strict=True):
-            truth = vocabulary.decode([int(ids[place])])
-            # Words of one token, with both neighbors in sight.
-            if truth.isalpha() and place in changed and not {place - 1, place + 1} & {*changed}:
-                around = ids[max(place - CONTEXT, 0) : place], ids[place + 1 : place + 1 + CONTEXT]
-                before, after = (vocabulary.decode(each.tolist()) for each in around)
-                guessed = [vocabulary.decode([each]) for each in guesses.tolist()]
-                text = f"{before} ____ {after}"
-                examples.append({"text": text, "masked": truth, "predicted": guessed})
-                break
-    return examples[:MASK_EXAMPLES]
-
-
-def order_examples(data, swapped, vocabulary) -> list[dict]:
-    """Select pairs of segments, with the true order and the predicted probability."""
-    examples = []
-    for row in range(1, len(swapped), max(1, len(swapped) // ORDER_EXAMPLES)):
-        ids = complete(data, row)
-        mask, segments = data["input_mask"][row] > 0, data["segment_ids"][row]
-        examples.append(
-            {
-                "first": vocabulary.decode(ids[mask & (segments == 0)].tolist()),
-                "second": vocabulary.decode(ids[mask & (segments == 1)].tolist()),
-                "swapped": bool(data["next_sentence_labels"][row, 0]),
-                "probability_swapped": float(swapped[row]),
-            }
-        )
-    return examples[:ORDER_EXAMPLES]
-
-
 def main(export_dir: str, tfrecord: str, output: str) -> None:
     model = tf.saved_model.load(export_dir)
     (vocabulary_file,) = glob.glob(f"{export_dir}/assets/*.model")
@@ -122,8 +77,6 @@ def main(export_dir: str, tfrecord: str, output: str) -> None:
         "sentence_order_accuracy": float(orders_right.mean()),
         "most_frequent_order_accuracy": float(max(orders.mean(), 1 - orders.mean())),
         "sentence_order_examples": len(orders_right),
-        "mask_examples": mask_examples(data, best, vocabulary),
-        "order_examples": order_examples(data, swapped, vocabulary),
     }
     with open(output, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1, ensure_ascii=False)

@@ -25,8 +25,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import read_text, write_bytes, write_text
 from albert_tf.options import command, option
 from benchmarks.machine import describe
-from examples.demo.write_report import Passages
-from experiments.workspace import results_in
+from examples.demo.write_report import Results
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORD = ROOT / "docs/demo.json"
@@ -105,25 +104,22 @@ def outputs(log: str) -> dict[str, str]:
 
 def figures(folder: str) -> dict[str, str]:
     """Return name -> figure, from the results in a folder."""
-    done = json.loads(read_text(f"{folder}/stages.json"))["done"]
-    check = json.loads(read_text(f"{folder}/export_check.json"))
-    held_out = results_in(pathlib.Path(folder, "pretrained", "eval_results.txt"))
-    passages, machine = Passages.read(folder), describe()
+    results, machine = Results.read(folder), describe()
     known = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "avx512f": "AVX-512", "avx2": "AVX2"}
     instructions = next(text for flag, text in known.items() if machine["instructions"][flag])
-    seconds = {name: stage["seconds"] for name, stage in done.items()}
+    pretraining, held_out = results.state["done"]["pretraining"], results.held_out
     today = datetime.date.today()
     return {
         "date": f"{today.day} {today:%B %Y}",
         "machine": f"{machine['cores']} cores of {machine['cpu']} ({instructions})",
-        "minutes": f"{sum(seconds.values()) / 60:.1f} minutes",
-        "pretraining_minutes": f"{seconds['pretraining'] / 60:.1f} minutes",
+        "minutes": f"{results.minutes:.1f} minutes",
+        "pretraining_minutes": f"{pretraining['seconds'] / 60:.1f} minutes",
         "masked": f"{held_out['masked_lm_accuracy']:.1%}",
-        "masked_baseline": f"{check['most_frequent_token_accuracy']:.1%}",
+        "masked_baseline": f"{results.check['most_frequent_token_accuracy']:.1%}",
         "order": f"{held_out['sentence_order_accuracy']:.1%}",
-        "passages": f"{len(passages.labels)}",
-        "with_pretraining": f"{passages.pretrained:.1%}",
-        "without_pretraining": f"{passages.scratch:.1%}",
+        "passages": f"{len(results.sources)}",
+        "with_pretraining": f"{results.pretrained:.1%}",
+        "without_pretraining": f"{results.scratch:.1%}",
     }
 
 

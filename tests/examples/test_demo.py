@@ -8,7 +8,7 @@ from albert_tf.errors import InputError
 from examples.demo import package_docs, passages
 from examples.demo.__main__ import State, _key
 from examples.demo.update_docs import MARK, PAGES, RECORD, ROOT, filled, outputs
-from examples.demo.write_report import Passages, headlines
+from examples.demo.write_report import Results, headlines
 
 
 @pytest.fixture
@@ -103,25 +103,22 @@ CHECK = {
     "sentence_order_accuracy": 0.6,
     "most_frequent_order_accuracy": 0.52,
     "sentence_order_examples": 100,
-    "order_examples": [
-        {"first": "One.", "second": "Two.", "swapped": swapped, "probability_swapped": 0.7}
-        for swapped in (True, False)
-    ],
 }
 
 
-PASSAGES = Passages(["numpy", "scipy"] * 4, pretrained=0.75, scratch=0.5, baseline=0.5)
+SOURCES = ["numpy", "scipy"] * 4
 
 
 def test_results_of_the_export_are_compared():
     held_out = {"masked_lm_accuracy": 0.3, "sentence_order_accuracy": 0.6}
-    passages, masked, order, export = headlines(held_out, CHECK, PASSAGES)
+    results = Results({}, held_out, CHECK, SOURCES, pretrained=0.75, scratch=0.5)
+    passages, masked, order, export = headlines(results)
     assert passages.value == "50.0% → 75.0%"
     assert passages.notes[1] == "50.0% by always predicting the same source"
     assert (masked.value, order.value, export.value) == ("30.0%", "60.0%", "the same")
     assert order.notes[0] == "95% interval 50.2% to 69.1%, 100 pairs"  # Wilson
     held_out["sentence_order_accuracy"] = 0.62
-    assert headlines(held_out, CHECK, PASSAGES)[3].value == "differs by 0.02"
+    assert headlines(results)[3].value == "differs by 0.02"
 
 
 def test_pages_have_the_figures_of_one_run():
