@@ -8,11 +8,13 @@ The stages are the project's own commands, with the flags in `configs/demo/*.cfg
 import dataclasses
 import glob
 import hashlib
+import itertools
 import json
 import os
 import shlex
 import sys
 import time
+from typing import Any
 
 from albert_tf.children import child, stoppable
 from albert_tf.errors import InputError
@@ -38,7 +40,7 @@ def run(options: DemoOptions) -> None:
         raise InputError(f"`corpus`={options.corpus}: no such folder of .txt files")
     corpus = os.path.abspath(options.corpus) if options.corpus else "package_docs"
     stages = [stage for stage in STAGES if not (options.corpus and stage is DOCS)]
-    state = State.open(options.output_dir, corpus)
+    state = opened(options.output_dir, corpus)
     start = time.monotonic()
     key = ""
     for number, stage in enumerate(stages, start=1):
@@ -47,16 +49,19 @@ def run(options: DemoOptions) -> None:
         commands = [_words(command, options) for command in stage.commands]
         key = _key(key, commands)
         made = [f"{options.output_dir}/{path}" for path in stage.made]
-        done = state.done.get(stage.name)
+        done = state["done"].get(stage.name)
         if done and done["key"] == key and all(map(exists, made)):
             print(f"      done before, in {done['seconds']:.1f} s")
             continue
-        if not (stage.resumes and state.started.get(stage.name) == key):
+        if not (stage.resumes and state["started"].get(stage.name) == key):
             for path in made:
                 remove(path)
-        state.start(stage.name, key)
+        state["started"][stage.name] = key
+        state["done"].pop(stage.name, None)
+        save(options.output_dir, state)
         record = _run_commands(commands)
-        state.finish(stage.name, {**record, "key": key})
+        state["done"][stage.name] = {**record, "key": key}
+        save(options.output_dir, state)
         for path in made:
             print(f"      -> {path} ({_size(path)})")
         print(
@@ -66,44 +71,26 @@ def run(options: DemoOptions) -> None:
     print(f"\nAll done in {minutes:.1f} minutes. Open {options.output_dir}/report.html")
 
 
-class State:
-    """The stages that were started and finished, stored in `stages.json`.
+def opened(folder: str, corpus: str) -> dict[str, Any]:
+    """Return the stages of a folder that were started and finished; "corpus" is their text.
 
     A stage is identified by a key of its commands, their settings and the preceding stages. When
-    one of these changes, the stage runs again.
+    one of these changes, the stage runs again. A folder with a run on another corpus is moved
+    aside.
     """
+    if exists(f"{folder}/stages.json"):
+        state = json.loads(read_text(f"{folder}/stages.json"))
+        if state["corpus"] == corpus:
+            return state
+        aside = next(f"{folder}.{n}" for n in itertools.count(1) if not exists(f"{folder}.{n}"))
+        os.rename(folder, aside)
+        print(f"{folder} contained a run on {state['corpus']}; it is now {aside}")
+    make_folder(folder, "output_dir")
+    return {"corpus": corpus, "started": {}, "done": {}}
 
-    def __init__(self, path: str, corpus: str, started: dict[str, str], done: dict[str, dict]):
-        self._path, self._corpus, self.started, self.done = path, corpus, started, done
 
-    @classmethod
-    def open(cls, folder: str, corpus: str) -> "State":
-        """Open the state of a folder; a folder with a run on another corpus is moved aside."""
-        path = f"{folder}/stages.json"
-        if exists(path):
-            saved = json.loads(read_text(path))
-            if saved["corpus"] == corpus:
-                return cls(path, **saved)
-            number = 1
-            while exists(f"{folder}.{number}"):
-                number += 1
-            os.rename(folder, f"{folder}.{number}")
-            print(f"{folder} contained a run on {saved['corpus']}; it is now {folder}.{number}")
-        make_folder(folder, "output_dir")
-        return cls(path, corpus, {}, {})
-
-    def start(self, stage: str, key: str) -> None:
-        self.started[stage] = key
-        self.done.pop(stage, None)
-        self._save()
-
-    def finish(self, stage: str, record: dict) -> None:
-        self.done[stage] = record
-        self._save()
-
-    def _save(self) -> None:
-        content = {"corpus": self._corpus, "started": self.started, "done": self.done}
-        write_text(self._path, json.dumps(content, indent=1) + "\n")
+def save(folder: str, state: dict[str, Any]) -> None:
+    write_text(f"{folder}/stages.json", json.dumps(state, indent=1) + "\n")
 
 
 def _words(command: str, options: DemoOptions) -> list[str]:

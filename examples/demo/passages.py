@@ -10,16 +10,14 @@ give it away, is removed from every passage.
 
 import collections
 import dataclasses
-import itertools
 import random
 import re
 from collections.abc import Iterator
 
 from albert_tf.errors import InputError
-from albert_tf.files import make_folder, read_lines, write_text
+from albert_tf.files import make_folder, read_lines, read_text, write_text
 from albert_tf.options import command, option, seed_option
 from albert_tf.tokenizers.words import unspaced_in
-from data_prep.text_units import stripped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,18 +47,11 @@ def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]
     """Return the passages of a split by source, in the order of the corpus."""
     found: dict[str, list[str]] = collections.defaultdict(list)
     sources = read_lines(f"{corpus_dir}/{split}.sources.tsv")
-    texts = read_documents(f"{corpus_dir}/{split}.txt")
-    for sentences, line in zip(texts, sources, strict=True):
+    documents = read_text(f"{corpus_dir}/{split}.txt").split("\n\n")
+    for document, line in zip(documents, sources, strict=True):
         source = line.split("\t")[0].rsplit(".", 1)[0]
-        found[source].extend(passages(sentences, source, min_words))
+        found[source].extend(passages(document.splitlines(), source, min_words))
     return found
-
-
-def read_documents(path: str) -> Iterator[list[str]]:
-    """Yield the documents of a file as lists of sentences, without empty documents."""
-    for has_text, lines in itertools.groupby(map(stripped, read_lines(path)), bool):
-        if has_text:
-            yield list(lines)
 
 
 def run(options: PassageOptions) -> None:

@@ -25,6 +25,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import read_text, write_bytes, write_text
 from albert_tf.options import command, option
 from benchmarks.machine import describe
+from benchmarks.tasks import run_quietly
 from examples.demo.write_report import Results
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -132,16 +133,8 @@ def _run(text: str) -> dict[str, str]:
         if name in _RUN:
             block = r"^```(python)?\n(.*?)\n```"
             language, words = re.findall(block, before, re.DOTALL | re.MULTILINE)[-1]
-            environment = {**os.environ, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
-            done = subprocess.run(
-                [language or "bash", "-c", words],
-                env=environment,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            if done.returncode:
-                raise InputError(f"{words}: exit code {done.returncode}")
-            blocks[name] = _block(done.stdout.splitlines())
+            shown = run_quietly([language or "bash", "-c", words], {"PATH": path})
+            blocks[name] = _block(shown.splitlines())
         before = after
     return blocks
 

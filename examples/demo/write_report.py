@@ -101,7 +101,6 @@ def headlines(results: Results) -> list[Headline]:
             "masked tokens of held-out documents",
             f"{masked_lm:.1%}",
             [
-                f"{check['masked_lm_top5_accuracy']:.1%} among the five best predictions",
                 f"{check['most_frequent_token_accuracy']:.1%} by always predicting "
                 f"{results.commonest_token}, {check['masked_tokens']:,} tokens",
             ],
