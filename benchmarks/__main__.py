@@ -29,10 +29,6 @@ from benchmarks.pictures import draw
 
 @stoppable()
 def run(options: Options) -> None:
-    if options.list:
-        for name, what in PARTS.items():
-            print(f"{name:<28}{what}")
-        return
     for name in options.only:
         if name not in PARTS:
             raise InputError(f"--only={name}: must be among {', '.join(PARTS)}")
@@ -40,7 +36,7 @@ def run(options: Options) -> None:
     if options.books and not os.path.isdir(options.books):
         raise InputError(f"--books={options.books}: no such folder of .txt files")
     partial = options.quick or options.works
-    names = options.only or tuple(PARTS)
+    names = options.only or [name for name in PARTS if name != "pretraining_on_gpu"]
     folder = options.results or ("build/benchmarks" if partial else "benchmarks/results")
     make_folder(folder, "results")
     if options.redraw:
@@ -48,9 +44,8 @@ def run(options: Options) -> None:
             part = importlib.import_module(f"benchmarks.parts.{name}")
             if hasattr(part, "picture"):
                 written = json.loads(read_text(f"{folder}/{name}.json"))["measurements"]
-                write_text(
-                    f"{folder}/{name}.svg", draw(*part.picture([*map(Measurement.of, written)]))
-                )
+                again = [Measurement(**values) for values in written]
+                write_text(f"{folder}/{name}.svg", draw(*part.picture(again)))
         return
     suite = Suite(options)
     # The folder of the results does not influence them.

@@ -2,17 +2,16 @@
 
 import contextlib
 import dataclasses
-import functools
 import math
 import statistics
 from typing import NamedTuple
 
-from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.terminal import ProgressLine
 from benchmarks.implementations.workload import Workload
-from benchmarks.interleaving import Implementation, ProcessFailed, interleave
+from benchmarks.interleaving import Implementation, ProcessFailed, in_rounds
 from benchmarks.measurements import Measurement
+from benchmarks.parts import PARTS
 
 OURS = "albert_tf"
 IMPLEMENTATIONS = (OURS, "Hugging Face", "Hugging Face, compiled", "KerasHub")
@@ -25,8 +24,9 @@ PRODUCT_SHAPE = (1024, 768, 3072)
 class Options:
     """Flags of the suite."""
 
-    only: tuple[str, ...] = option((), "Parts to run, separated by commas; all by default.")
-    list: bool = option(False, "Print the names of the parts and exit.")
+    only: tuple[str, ...] = option(
+        (), f"Parts to run, by default all that need no GPU: {', '.join(PARTS)}."
+    )
     redraw: bool = option(False, "Draw the pictures of results again, and exit.")
     repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.", minimum=0)
     results: str | None = option(
@@ -45,8 +45,6 @@ class Options:
     spm_model_file: str | None = option(
         None, "SentencePiece model for --books, instead of one that is trained on them."
     )
-    topology: str = option("v3:2x2", "TPU slice to be fed by `records_to_batches`.")
-    albert_config_file: str = option("configs/model/base_v2.json", "The model on that slice.")
 
 
 class Suite:
@@ -80,7 +78,6 @@ class Case(NamedTuple):
         workload: the work that it does.
         flops: operations of one example, by formula; 0 if unknown.
         work: name of the work in the results; cases of the same work are compared.
-        steps: number of steps in a round; 0 for as many as fill it.
     """
 
     name: str
@@ -88,7 +85,6 @@ class Case(NamedTuple):
     workload: Workload
     flops: int
     work: str
-    steps: int = 0
 
 
 def products(
@@ -120,9 +116,6 @@ def compare(
     Returns:
         One measurement for each case that did not fail, in the order given. The lower bound of each
         round is the time of the operations by formula at the rate of matrix products in this round.
-
-    Raises:
-        InputError: If some implementations run on a GPU and others on the CPU.
     """
     cases = [case for case in cases if suite.options.works in case.work]
     if not cases:
@@ -141,8 +134,14 @@ def compare(
                 running.append(_Running.warmed_up(case, implementation, suite))
             except ProcessFailed as failed:
                 _leave_out(suite, case, failed, left_out)
-        _check_devices(running)
-        _interleave(suite, what, running, left_out)
+        for _, one in in_rounds(running, suite.repeats):
+            suite.progress.update(f"{what}: {one.case.name}")
+            if one in running:
+                try:
+                    one.seconds.append(one.implementation.run(one.steps))
+                except ProcessFailed as failed:
+                    _leave_out(suite, one.case, failed, left_out)
+                    running.remove(one)
     rates = []
     if running and running[-1].case is bound:
         last = running.pop()
@@ -150,7 +149,7 @@ def compare(
     return [one.measured(rates) for one in running]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Running:
     """An implementation that has started.
 
@@ -171,9 +170,6 @@ class _Running:
         """Run steps that warm up compilers and cache, and find the number for a round."""
         first = implementation.run(1)
         implementation.run(1)
-        if case.steps:
-            implementation.run(case.steps)
-            return cls(case, implementation, first, case.steps)
         count, seconds = 1, implementation.run(1)
         while seconds < suite.round_seconds / 8:
             count *= 4
@@ -183,7 +179,7 @@ class _Running:
 
     def measured(self, rates: list[float]) -> Measurement:
         """Return the measurement, given the operations/s of matrix products in each round."""
-        case, workload = self.case, self.case.workload
+        case, workload, device = self.case, self.case.workload, self.implementation.device
         sequences = self.steps * workload.batch_size
         lower_bound = [sequences * case.flops / rate for rate in rates] if case.flops else None
         step_seconds = statistics.median(self.seconds) / self.steps
@@ -194,46 +190,16 @@ class _Running:
             amount=sequences,
             unit="sequences",
             lower_bound=lower_bound or None,
-            peak_memory=self.implementation.peak_memory,
+            peak_memory=device.get("peak_memory") or self.implementation.peak_memory,
             details={
                 **dataclasses.asdict(workload),
                 "steps_per_round": self.steps,
                 "flops_per_sequence": case.flops,
                 "matrix_products_flops_per_second": rates,
                 "compile_seconds": max(0.0, self.first - step_seconds),
-                "device": self.implementation.device,
+                "device": device,
             },
         )
-
-
-def _check_devices(running: list[_Running]) -> None:
-    found = {
-        one.implementation.device["platform"]: one.case.name
-        for one in running
-        if one.implementation.device
-    }
-    if len(found) > 1:
-        where = ", ".join(f"{name} on the {kind.upper()}" for kind, name in sorted(found.items()))
-        raise InputError(f"{where}: install what all of them need for the GPU")
-
-
-def _interleave(suite: Suite, what: str, running: list[_Running], left_out: dict[str, str]) -> None:
-    """Time all implementations; start over without one that fails."""
-
-    def measure(one: _Running) -> float:
-        suite.progress.update(f"{what}: {one.case.name}")
-        return one.implementation.run(one.steps)
-
-    while running:
-        ways = {place: functools.partial(measure, one) for place, one in enumerate(running)}
-        try:
-            for place, seconds in interleave(ways, suite.repeats).items():
-                running[place].seconds = seconds
-            return
-        except ProcessFailed as failed:
-            (failed_one,) = (one for one in running if one.implementation is failed.implementation)
-            _leave_out(suite, failed_one.case, failed, left_out)
-            running.remove(failed_one)
 
 
 def _leave_out(suite: Suite, case: Case, failed: ProcessFailed, left_out: dict[str, str]) -> None:

@@ -1,10 +1,7 @@
 """Text to measure on, and a vocabulary trained on it, with the project's own commands."""
 
 import glob
-import json
 import os
-import pathlib
-import shutil
 import sys
 from typing import NamedTuple
 
@@ -20,14 +17,14 @@ class Corpus(NamedTuple):
 
     Attributes:
         name: what it is.
-        books: folder of .txt files that it comes from.
-        text: sentences, as `data_prep.extract_corpus` writes them.
+        source: where it comes from, as flags of `data_prep.extract_corpus`.
+        text: sentences, as that writes them.
         spm_model_file: a vocabulary trained on it.
         vocab_size: of that.
     """
 
     name: str
-    books: str
+    source: str
     text: str
     spm_model_file: str
     vocab_size: int
@@ -35,31 +32,19 @@ class Corpus(NamedTuple):
 
 def small(folder: str) -> Corpus:
     """Extract this project's own documentation: a few hundred kilobytes, in seconds."""
-    books = os.path.join(folder, "books")
-    os.makedirs(books)
-    for path in (*glob.glob(f"{_ROOT}/docs/**/*.md", recursive=True), f"{_ROOT}/README.md"):
-        shutil.copy(path, os.path.join(books, f"{os.path.basename(path)}.txt"))
-    return _make(folder, "documentation of albert_tf", books, vocab_size=1000)
+    return _make(folder, "documentation of albert_tf", f"books:{_ROOT}/docs/*.md", 1000)
 
 
 def chosen(folder: str, suite: Suite) -> Corpus:
     """Return the .txt files of --books, or without it documentation of installed packages."""
     options = suite.options
     if options.books:
-        return _make(folder, "books", options.books, 8000, options.spm_model_file)
+        return _make(folder, "books", f"books:{options.books}", 8000, options.spm_model_file)
     if suite.quick:
         return small(folder)
-    books, docs = pathlib.Path(folder, "books"), pathlib.Path(folder, "docs")
     packages = f"--package_list={_ROOT}/configs/demo/packages.txt"
-    run_quietly(
-        [sys.executable, "-m", "examples.demo.package_docs", packages, f"--output_dir={docs}"]
-    )
-    books.mkdir()
-    for path in docs.iterdir():
-        texts = [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
-        text = "\n".join(texts).replace("\n", "\n\n")  # of books, paragraphs
-        (books / f"{path.stem}.txt").write_text(text, "utf-8")
-    return _make(folder, "documentation of installed packages", str(books), vocab_size=8000)
+    _run("examples.demo.package_docs", packages, f"--output_dir={folder}/docs")
+    return _make(folder, "documentation of installed packages", f"table:{folder}/docs", 8000)
 
 
 def records(
@@ -73,7 +58,7 @@ def records(
     """Return TFRecords of a corpus."""
     path = os.path.join(folder, f"{masking}-{length}.tfrecord")
     _run(
-        "create_pretraining_data",
+        "data_prep.create_pretraining_data",
         f"--input_file={corpus.text}",
         f"--output_file={path}",
         f"--spm_model_file={corpus.spm_model_file}",
@@ -87,16 +72,16 @@ def records(
 
 
 def _make(
-    folder: str, name: str, books: str, vocab_size: int, spm_model_file: str | None = None
+    folder: str, name: str, source: str, vocab_size: int, spm_model_file: str | None = None
 ) -> Corpus:
     text, prefix = os.path.join(folder, "corpus.txt"), os.path.join(folder, "vocabulary")
-    _run("extract_corpus", "--format=books", f"--input_file={books}", f"--output_file={text}")
+    _run("data_prep.extract_corpus", f"--source={source}", f"--output_file={text}")
     if spm_model_file:
-        return Corpus(name, books, text, spm_model_file, Tokenizer.load(spm_model_file).vocab_size)
-    _run("train_vocabulary", f"--input_file={text}", f"--output_prefix={prefix}",
+        return Corpus(name, source, text, spm_model_file, Tokenizer.load(spm_model_file).vocab_size)
+    _run("data_prep.train_vocabulary", f"--input_file={text}", f"--output_prefix={prefix}",
          f"--vocab_size={vocab_size}", "--input_sentence_size=200000")  # fmt: skip
-    return Corpus(name, books, text, f"{prefix}.model", vocab_size)
+    return Corpus(name, source, text, f"{prefix}.model", vocab_size)
 
 
 def _run(module: str, *flags: str) -> None:
-    run_quietly([sys.executable, "-m", f"data_prep.{module}", *flags])
+    run_quietly([sys.executable, "-m", module, *flags])

@@ -32,7 +32,7 @@ from benchmarks.interleaving import Spread
 from benchmarks.machine import versions
 from benchmarks.measurements import Table
 from benchmarks.pictures import Bar, Panel, draw
-from experiments.results import Difference
+from experiments.results import difference_of
 from experiments.workspace import last_line, results_in, words_of
 
 HUGGING_FACE = "Hugging Face"
@@ -141,7 +141,7 @@ def report(options: Options) -> None:
                     bars[name].append(Bar(task, library, Spread.of(each)))
             ours, theirs = map(np.mean, values["score"])
             differences.append(ours - theirs)
-            interval = Difference.of(*values["score"])
+            interval = difference_of(*values["score"])
             shown = f" ({interval.low:+.1f} to {interval.high:+.1f})" if interval else ""
             cells = (f"{ours:.1f}", f"{theirs:.1f}", f"{ours - theirs:+.1f}{shown}")
             faster = Spread.of(b / a for a, b in zip(*values["processor_seconds"], strict=True))

@@ -13,7 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from albert_tf.children import child
 from albert_tf.errors import InputError
@@ -21,6 +22,8 @@ from benchmarks.implementations.workload import Workload
 
 # What JAX and PyTorch print when a GPU has too little.
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OutOfMemoryError", "out of memory")
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,33 +39,22 @@ class Spread:
         values = sorted(values)
         return cls(statistics.median(values), values[0], values[-1])
 
-    def times(self, factor: float) -> "Spread":
-        return Spread(factor * self.median, factor * self.low, factor * self.high)
-
     def __format__(self, spec: str) -> str:
         return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 
 
 class ProcessFailed(InputError):
-    """An implementation's process ended.
-
-    Attributes:
-        implementation: the one whose process it was.
-        stderr: the end of its standard error.
-        reason: the line of it that names the error.
-    """
+    """An implementation's process ended; `reason` is the line that names the error."""
 
     def __init__(self, implementation: "Implementation", stderr: str, code: int):
         end = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        self.implementation = implementation
-        self.stderr = stderr[-2000:]
         lines = stderr.splitlines() or ["no error message"]
         # Some errors are followed by more lines, such as the arguments of a layer.
         errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
         self.reason = f"{(errors or lines)[-1].strip()} ({end})"
         if any(words in stderr for words in _OUT_OF_MEMORY):
             self.reason = "out of memory"
-        super().__init__(f"the process of {implementation.name} ended ({end}): {self.stderr}")
+        super().__init__(f"the process of {implementation.name} ended ({end}): {stderr[-2000:]}")
 
 
 class Implementation:
@@ -132,15 +124,9 @@ class Implementation:
         return line.strip()
 
 
-def interleave(functions: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Call every function once per round; every other round goes in reverse order.
-
-    Returns:
-        The results of each function, one per round.
-    """
-    values: dict[str, list[float]] = {name: [] for name in functions}
+def in_rounds(items: Iterable[T], rounds: int) -> Iterator[tuple[int, T]]:
+    """Yield the number of a round and an item; every other round is in reverse order."""
+    forward = list(items)
     for number in range(rounds):
-        order = list(functions) if number % 2 == 0 else list(reversed(functions))
-        for name in order:
-            values[name].append(functions[name]())
-    return values
+        for item in reversed(forward) if number % 2 else forward:
+            yield number, item

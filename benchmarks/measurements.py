@@ -56,7 +56,9 @@ class Measurement:
     @property
     def speed(self) -> Spread:
         """What is shown: units per second, or milliseconds per batch."""
-        return self.unit_seconds.times(1e3) if self.unit == "batches" else self.rate
+        if self.unit != "batches":
+            return self.rate
+        return Spread.of(1e3 * seconds / self.amount for seconds in self.seconds)
 
     @property
     def speed_unit(self) -> str:
@@ -79,34 +81,6 @@ class Measurement:
         per_unit = reference.amount / self.amount
         pairs = zip(self.seconds, reference.seconds, strict=True)
         return Spread.of(per_unit * own / other for own, other in pairs)
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> "Measurement":
-        """Return what `to_dict` wrote, without details and memory."""
-        names = ("work", "implementation", "seconds", "units_per_round", "unit")
-        return cls(*(values[n] for n in names), lower_bound=values.get("lower_bound_seconds"))
-
-    def to_dict(self, reference: "Measurement | None" = None) -> dict[str, Any]:
-        """Return all values for JSON, with the ratio to `reference` if there is one."""
-        values: dict[str, Any] = {
-            "work": self.work,
-            "implementation": self.implementation,
-            **self.details,
-            "unit": self.unit,
-            "units_per_round": self.amount,
-            "seconds": list(self.seconds),
-            "units_per_second": dataclasses.asdict(self.rate),
-            "seconds_per_unit": dataclasses.asdict(self.unit_seconds),
-        }
-        if self.lower_bound is not None:
-            values["lower_bound_seconds"] = list(self.lower_bound)
-            values["lower_bound_share"] = dataclasses.asdict(self.lower_bound_share)
-        if self.peak_memory is not None:
-            values["peak_memory_bytes"] = self.peak_memory
-        if reference is not None:
-            values["compared_with"] = reference.implementation
-            values["times_as_long"] = dataclasses.asdict(self.times_as_long(reference))
-        return values
 
 
 def reference_of(
@@ -147,20 +121,16 @@ class Result:
     Attributes:
         title: title of the figure.
         measurements: everything that was timed.
-        reference: name of the implementation with which the others are compared.
         tables: tables to print.
         panels: panels of the figure; without any there is no figure.
         left_out: what could not be measured -> why.
-        values: other numbers by name.
     """
 
     title: str
     measurements: Sequence[Measurement]
-    reference: str
     tables: Sequence[Table]
     panels: Sequence[Panel] = ()
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)
-    values: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def markdown(self) -> str:
         texts = [table.markdown() for table in self.tables]
@@ -179,11 +149,7 @@ def write(result: Result, folder: str, name: str, command: str, quick: bool) -> 
         "machine": describe(),
         "versions": versions(),
         "left_out": result.left_out,
-        "values": result.values,
-        "measurements": [
-            each.to_dict(reference_of(each, result.measurements, result.reference))
-            for each in result.measurements
-        ],
+        "measurements": [dataclasses.asdict(each) for each in result.measurements],
     }
     # Both texts exist before either is written, so that the files belong to the same run.
     texts = {f"{folder}/{name}.json": json.dumps(content, indent=1) + "\n"}

@@ -35,6 +35,7 @@ from albert_tf.files import write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import chart
 from benchmarks.machine import describe, versions
+from benchmarks.measurements import Table
 from benchmarks.tasks import run_quietly
 from experiments.results import Estimate
 from experiments.workspace import results_in, words_of
@@ -300,14 +301,12 @@ def report(folder: pathlib.Path, options: Options) -> None:
             named_at_ends=True,
         )  # fmt: skip
         write_text(str(folder / f"{quantity}.svg"), drawn)
-    print("| attempt | minutes | seeds | steps | masked tokens, % | order, % |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    rows = []
     for (attempt, minutes), curves in runs.items():
-        steps = int(curves[0][-1]["step"])
-        results = [
-            _interval([each[-1].get(quantity) for each in curves]) for quantity in QUANTITIES
-        ]
-        print(f"| {attempt} | {minutes} | {len(curves)} | {steps:,} | {' | '.join(results)} |")
+        cells = [attempt, minutes, str(len(curves)), f"{curves[0][-1]['step']:,.0f}"]
+        rows.append(cells + [_interval([c[-1].get(name) for c in curves]) for name in QUANTITIES])
+    heads = ("attempt", "minutes", "seeds", "steps", "masked tokens, %", "order, %")
+    print(Table("", heads, rows).markdown())
 
 
 def seconds_per_step(output: pathlib.Path) -> float:

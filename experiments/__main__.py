@@ -24,15 +24,15 @@ from albert_tf.children import stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import folder_of_one, make_folder, write_text
 from albert_tf.options import command, option
-from albert_tf.terminal import ProgressLine, duration
+from albert_tf.terminal import duration
 from benchmarks.machine import describe, versions
 from experiments import pictures, results, speed
 from experiments.results import Row
-from experiments.runs import Run, by_formula, config_of, in_rounds
+from experiments.runs import Run, by_formula, config_of, train_in_rounds
 from experiments.scales import SCALES
 from experiments.studies import STUDIES, find_study
 from experiments.study import Study
-from experiments.workspace import Corpus, Workspace, digest, once
+from experiments.workspace import Workspace, digest, once
 
 # Parts of the time of a study of equal time, and the share of it that measures the rates first.
 ROUNDS, CALIBRATION = 6, 0.1
@@ -94,7 +94,11 @@ def run(options: Options) -> None:
         workspace = Workspace(
             f"{options.output_dir}/{scale.name}",
             scale,
-            Corpus(options.input_file, options.format, options.eval_fraction),
+            {
+                "input_file": ",".join(options.input_file),
+                "format": options.format,
+                "eval_fraction": options.eval_fraction,
+            },
             threads,
         )
         try:
@@ -129,36 +133,30 @@ class Laboratory:
         """Measure everything that is not measured yet, and write the results."""
         make_folder(str(self._folder))
         print(f"{self._name} ({self._study.source}): {self._study.question}", flush=True)
-        constants = {each.name: by_formula(self._workspace, each) for each in self._variants}
         speeds = self._speeds() if self._study.timed else {}
         runs = self._measured_runs() if self._study.trains else {}
         rows = []
         for variant in self._variants:
-            row = Row.of(
-                variant, self._study.columns, constants[variant.name], runs.get(variant.name, ())
-            )
-            values = {**row.values, **speeds.get(variant.name, {})}
-            rows.append(dataclasses.replace(row, values=values))
+            formulas = by_formula(self._workspace, variant).items()
+            values = {metric: [value] for metric, value in formulas} | speeds.get(variant.name, {})
+            rows.append(Row.of(variant, self._study.columns, values, runs.get(variant.name, ())))
         self._write(rows)
 
     def _speeds(self) -> dict[str, dict[str, list[float]]]:
-        """Return variant -> column heading -> values of what is timed."""
+        """Return variant -> metric -> values of what is timed."""
         configs = {each.name: config_of(self._workspace, each) for each in self._variants}
         engine = self._options.training.get("engine", "tensorflow")
         scale = self._workspace.scale
         shape = self._study.timed_batch.get(scale.name, scale.timed_batch)
         reference = configs[self._study.reference or self._variants[0].name]
-        found: dict[str, dict[str, list[float]]] = {name: {} for name in configs}
-        headings = {column.metric: column.heading for column in self._study.columns}
+        found: dict[str, dict[str, list[float]]] = {}
         for name, config in configs.items():
             what = [config.to_dict(), reference.to_dict(), shape, engine]
             print(f"speed of {name}", flush=True)
-            here = once(
+            found[name] = once(
                 self._folder / f"speed-{digest(what)}.json",
                 functools.partial(speed.measured_here, scale, config, reference, shape, engine),
             )
-            for metric in headings.keys() & here.keys():
-                found[name][headings[metric]] = here[metric]
         return found
 
     def _measured_runs(self) -> dict[str, list[dict[str, Any]]]:
@@ -173,7 +171,7 @@ class Laboratory:
         if self._study.same_time:
             for seed in seeds:
                 same = [run for (number, _), run in runs.items() if number == seed]
-                in_rounds(same, self._workspace.scale.minutes, ROUNDS)
+                train_in_rounds(same, self._workspace.scale.minutes, ROUNDS)
         arguments = (self._study, self._options.tasks, self._options.data_dir)
         jobs = {
             f"{name}, seed {seed}": functools.partial(run.measured, *arguments)
@@ -190,7 +188,7 @@ class Laboratory:
         minutes = CALIBRATION * self._workspace.scale.minutes
         limit = {"max_train_minutes": minutes}
         first = [Run(self._workspace, each, CALIBRATION_SEED, limit) for each in self._variants]
-        in_rounds(first, minutes, 2)
+        train_in_rounds(first, minutes, 2)
         return {
             variant.name: {
                 "num_train_steps": max(int(run.steps_done() / CALIBRATION), 1),
@@ -233,31 +231,20 @@ def in_parallel(
     Returns:
         The result of each job by name.
     """
-    start, results, line = time.monotonic(), {}, ProgressLine()
+    start, results = time.monotonic(), {}
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
         names = {pool.submit(job): name for name, job in jobs.items()}
-        waiting = set(names)
         try:
-            while waiting:
-                done, waiting = concurrent.futures.wait(
-                    waiting, 1.0, concurrent.futures.FIRST_COMPLETED
-                )
-                line.update(f"{len(results)} of {len(jobs)} runs done", *workspace.progress())
-                for future in done:
-                    results[names[future]] = future.result()
-                    line.clear()
-                    left = (time.monotonic() - start) / len(results) * len(waiting)
-                    print(
-                        f"[{len(results)}/{len(jobs)}] {names[future]}: "
-                        f"{_brief(results[names[future]])}, {duration(left)} left",
-                        flush=True,
-                    )
+            for future in concurrent.futures.as_completed(names):
+                name, done = names[future], future.result()
+                results[name] = done
+                left = (time.monotonic() - start) / len(results) * (len(jobs) - len(results))
+                count = f"[{len(results)}/{len(jobs)}]"
+                print(f"{count} {name}: {_brief(done)}, {duration(left)} left", flush=True)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             workspace.stop()
             raise
-        finally:
-            line.close()
     return results
 
 

@@ -13,7 +13,7 @@ from experiments.study import Column, Study, Variant
 
 
 class Estimate(NamedTuple):
-    """A mean over seeds with its 95 % interval (Student's t); NaN for one seed."""
+    """A mean over seeds, or a difference of means, with its 95 % interval; NaN for one seed."""
 
     mean: float
     low: float
@@ -21,6 +21,7 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Estimate":
+        """Return a mean, with the interval of Student's t."""
         mean = float(np.mean(values))
         if len(values) < 2 or np.ptp(values) == 0:
             same = mean if len(values) > 1 else float("nan")
@@ -31,6 +32,11 @@ class Estimate(NamedTuple):
     @property
     def margin(self) -> float:
         return (self.high - self.low) / 2
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Row:
         cls,
         variant: Variant,
         columns: Sequence[Column],
-        constants: Mapping[str, float],
+        measured: Mapping[str, Sequence[float]],
         runs: Sequence[Mapping[str, Any]],
     ) -> "Row":
         """Collect what was measured.
@@ -62,13 +68,13 @@ class Row:
         Args:
             variant: the row.
             columns: what to collect.
-            constants: values that are the same for every seed, by metric.
+            measured: values that are not of these runs, by metric.
             runs: of each seed, as from `Run.measured`.
         """
         values = {}
         for column in columns:
-            if column.metric in constants:
-                values[column.heading] = [constants[column.metric]]
+            if column.metric in measured:
+                values[column.heading] = measured[column.metric]
                 continue
             sources = (run["on"].get(column.on, {}) if column.on else run for run in runs)
             found = [source[column.metric] for source in sources if column.metric in source]
@@ -82,30 +88,16 @@ class Row:
         return Estimate.of(values) if values else None
 
 
-class Difference(NamedTuple):
-    """The difference of two means with its 95 % interval (Welch)."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float], others: Sequence[float]) -> "Difference | None":
-        """None if one of them has a single seed."""
-        if min(len(values), len(others)) < 2:
-            return None
-        value = float(np.mean(values) - np.mean(others))
-        if np.ptp(others) == 0:  # such as the reference's speed as a multiple of itself
-            return cls(*Estimate.of([each - others[0] for each in values]))
-        if np.ptp(values) == 0:
-            return cls(*Estimate.of([values[0] - each for each in others]))
-        low, high = scipy.stats.ttest_ind(values, others, equal_var=False).confidence_interval()
-        return cls(value, float(low), float(high))
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval excludes zero."""
-        return self.low > 0 or self.high < 0
+def difference_of(values: Sequence[float], others: Sequence[float]) -> Estimate | None:
+    """Return the difference of two means (Welch); None if one of them has a single seed."""
+    if min(len(values), len(others)) < 2:
+        return None
+    if np.ptp(others) == 0:  # such as the reference's speed as a multiple of itself
+        return Estimate.of([each - others[0] for each in values])
+    if np.ptp(values) == 0:
+        return Estimate.of([values[0] - each for each in others])
+    low, high = scipy.stats.ttest_ind(values, others, equal_var=False).confidence_interval()
+    return Estimate(float(np.mean(values) - np.mean(others)), float(low), float(high))
 
 
 def verdict(study: Study, rows: Sequence[Row]) -> str:
@@ -119,11 +111,11 @@ def verdict(study: Study, rows: Sequence[Row]) -> str:
     known = [row for row in rows if row.values.get(heading) and row.paper.get(theirs) is not None]
     agree = clear = 0
     for one, other in itertools.combinations(known, 2):
-        difference = Difference.of(one.values[heading], other.values[heading])
+        difference = difference_of(one.values[heading], other.values[heading])
         if difference is not None and difference.is_clear:
             clear += 1
             paper = float(one.paper[theirs]) - float(other.paper[theirs])
-            agree += sign * difference.value * paper >= 0
+            agree += sign * difference.mean * paper >= 0
     if not clear:
         return f"open: no clear difference in “{heading}” between models of the paper"
     word = "holds" if agree == clear else "partly" if agree else "does not"
@@ -138,7 +130,7 @@ def table(study: Study, rows: Sequence[Row]) -> str:
     compared = [study.compared] if study.compared in columns and len(rows) > 1 else []
     heads = [column.heading for column in columns]
     heads[1:1] = ["difference" for column in compared]
-    reference = reference_of(study, rows)
+    reference = next((row for row in rows if row.name == study.reference), rows[0])
     ours = [
         [row.name, *(_cell(column, row) for column in columns[:1])]
         + [_difference(column, row, reference) for column in compared]
@@ -152,20 +144,10 @@ def table(study: Study, rows: Sequence[Row]) -> str:
     return "\n\n".join(each.markdown() for each in tables if each.rows)
 
 
-def reference_of(study: Study, rows: Sequence[Row]) -> Row:
-    """Return the row that the others are compared with."""
-    names = [row.name for row in rows]
-    return rows[names.index(study.reference)] if study.reference in names else rows[0]
-
-
 def _cell(column: Column, row: Row) -> str:
     estimate = row.estimate(column)
     if estimate is None:
         return f"{100 * column.chance:.1f} (chance)" if column.chance is not None else ""
-    return _text(column, estimate)
-
-
-def _text(column: Column, estimate: Estimate) -> str:
     scale = 100 if column.percent else 1
     mean, margin = scale * estimate.mean, scale * estimate.margin
     if np.isnan(margin) or margin == 0:
@@ -178,9 +160,9 @@ def _difference(column: Column, row: Row, reference: Row) -> str:
     if row is reference:
         return "reference"
     ours, others = (each.values.get(column.heading) for each in (row, reference))
-    difference = Difference.of(ours, others) if ours and others else None
+    difference = difference_of(ours, others) if ours and others else None
     if difference is None:
         return ""
     scale = 100 if column.percent else 1
-    text = f"{scale * difference.value:+.3g}"
+    text = f"{scale * difference.mean:+.3g}"
     return f"**{text}**" if difference.is_clear else f"({text})"

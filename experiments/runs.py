@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.flops import pretraining_flops
+from benchmarks.interleaving import in_rounds
 from experiments.study import OWN, Flags, Study, Variant
-from experiments.workspace import Workspace, digest, once, results_in, words_of
+from experiments.workspace import Workspace, digest, last_line, once, results_in, words_of
 
 # Evaluations during training, for curves, and their number of batches.
 CURVE_POINTS, CURVE_EVAL_STEPS = 10, 25
@@ -97,7 +97,7 @@ class Run:
             minutes: training time in total, after which to stop; 0 for no limit.
             last: whether the run is finished then.
         """
-        done = self.folder / "trained.json"
+        done = self.folder / "trained"
         if done.exists():
             return
         make_folder(str(self.folder))
@@ -124,14 +124,11 @@ class Run:
         }
         self._workspace.run(self.folder / "log.txt", "run_pretraining.py", *words_of(flags))
         if last:
-            write_text(str(done), json.dumps({"steps": self._last()["step"]}) + "\n")
+            done.touch()
 
     def steps_done(self) -> int:
         """Return the step of the last line of the training log."""
-        return self._last()["step"]
-
-    def _last(self) -> dict[str, Any]:
-        return json.loads((self.folder / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
+        return json.loads(last_line(self.folder / "metrics.jsonl"))["step"]
 
     def _trained(self) -> dict[str, Any]:
         lines = (self.folder / "evaluations.jsonl").read_text("utf-8").splitlines()
@@ -193,19 +190,14 @@ class Run:
                 **self._engine(),
             }
             self._workspace.run(self.folder / "log.txt", "run_classifier.py", *words_of(flags))
-            return first_metric(folder)
+            # Accuracy, for most tasks.
+            results = results_in(folder / "eval_results.txt")
+            return next(results[metric.key] for metric in METRICS.values() if metric.key in results)
 
         return once(self.folder / f"{folder.name}.json", fine_tune)
 
 
-def first_metric(folder: pathlib.Path) -> float:
-    """Return the first metric in a folder's results; accuracy, for most tasks."""
-    results = results_in(folder / "eval_results.txt")
-    return next(results[metric.key] for metric in METRICS.values() if metric.key in results)
-
-
-def in_rounds(runs: Sequence[Run], minutes: float, rounds: int) -> None:
+def train_in_rounds(runs: Sequence[Run], minutes: float, rounds: int) -> None:
     """Train runs for the same time each, a part of it in every round."""
-    for number in range(1, rounds + 1):
-        for run in runs if number % 2 else list(reversed(runs)):
-            run.train(minutes * number / rounds, last=number == rounds)
+    for number, run in in_rounds(runs, rounds):
+        run.train(minutes * (number + 1) / rounds, last=number == rounds - 1)

@@ -14,17 +14,15 @@ ROUNDS = 5
 def measured_here(
     scale: Scale, model: AlbertConfig, reference: AlbertConfig, shape: tuple[int, int], engine: str
 ) -> dict[str, list[float]]:
-    """Return speed of training steps in each of several rounds, next to a reference.
+    """Return `sequences_per_second` of training steps in each round, and their `relative_speed`.
+
+    That is a multiple of the reference's.
 
     Args:
         scale: precision and number of predictions.
-        model: the model.
-        reference: the model that it is compared with.
+        model, reference: what is measured, and next to it what it is compared with.
         shape: (sequences, tokens) in a step.
         engine: "tensorflow" or "jax".
-
-    Returns:
-        `sequences_per_second`, and `relative_speed` as a multiple of the reference's.
 
     Raises:
         InputError: If one of the two could not be measured, for lack of memory for example.
@@ -42,8 +40,7 @@ def measured_here(
         )
         for name, config in (("reference", reference), ("model", model))
     ]
-    suite = Suite(Options(repeats=ROUNDS))
-    left_out: dict[str, str] = {}
+    suite, left_out = Suite(Options(repeats=ROUNDS)), {}
     measurements = compare(suite, "speed", cases, left_out)
     suite.progress.clear()
     if left_out:

@@ -20,8 +20,6 @@ from experiments.study import (
     SPEED,
     STEPS,
     Column,
-    Curves,
-    Dots,
     Study,
     Variant,
 )  # fmt: skip
@@ -74,7 +72,7 @@ def _study(title: str, source: str, question: str, **fields: Any) -> Callable[[C
     "figure 2a and table 7",
     "The same number of steps on more text: what does it gain?",
     columns=(*LEARNED, MASKED_LM_LOSS),
-    picture=Curves(),
+    picture=None,
 )
 def data(scale):
     # The paper adds the corpora of XLNet and RoBERTa to 16 GB of Wikipedia and books.
@@ -111,7 +109,7 @@ def depth(scale):
     "figure 2b and table 8",
     "ALBERT's layers share their parameters. Do they still need dropout?",
     columns=(*LEARNED, MASKED_LM_LOSS),
-    picture=Curves(),
+    picture=None,
 )
 def dropout(scale):
     return [
@@ -157,7 +155,7 @@ def embedding_size(scale):
     "The paper masks spans of up to three words, short ones more often. Each model is tested "
     "on spans and on single tokens: longer masks are harder.",
     columns=(ON_SPANS, ON_TOKENS, SENTENCE_ORDER, DOWNSTREAM),
-    picture=Curves(),
+    picture=None,
     compared=ON_SPANS,
     evaluate_on={"spans": SPANS, "tokens": TOKENS},
 )
@@ -176,7 +174,7 @@ def masking(scale):
     "A wide ALBERT has fewer parameters than BERT, and takes longer for a step. Which of them "
     "is better after the same time?",
     columns=(PARAMETERS, STEPS, *LEARNED),
-    picture=Curves(),
+    picture=None,
     same_time=True,
 )
 def same_time(scale):
@@ -211,7 +209,7 @@ def same_time(scale):
     "order. Each is tested on both tasks, and on masked tokens of text prepared as its own. "
     "Does either task teach the other?",
     columns=(MASKED_LM, NEXT_SENTENCE, ORDER, DOWNSTREAM),
-    picture=Dots(ORDER),
+    picture=ORDER,
     reference="NSP",
     compared=ORDER,
     paper_compared="SOP",
@@ -266,7 +264,7 @@ def sharing(scale):
     "speed is a multiple of BERT-large's as well, on 64 to 512 chips, which also exchange "
     "gradients.",
     columns=(PARAMETERS, GFLOPS, SPEED, RELATIVE),
-    picture=Dots(RELATIVE),
+    picture=RELATIVE,
     reference="BERT large",
     compared=RELATIVE,
     paper_compared="speed",

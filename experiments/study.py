@@ -76,20 +76,6 @@ LEARNED = (MASKED_LM, SENTENCE_ORDER, DOWNSTREAM)
 
 
 @dataclasses.dataclass(frozen=True)
-class Dots:
-    """A picture: a dot with its interval for each variant."""
-
-    y: Column = MASKED_LM
-
-
-@dataclasses.dataclass(frozen=True)
-class Curves:
-    """A picture: held-out accuracy of masked tokens over training, of each seed and their mean."""
-
-    y: Column = MASKED_LM
-
-
-@dataclasses.dataclass(frozen=True)
 class Study:
     """A question, and the runs that answer it.
 
@@ -99,7 +85,8 @@ class Study:
         question: a sentence or two.
         variants: `(scale)` -> the rows.
         columns: what is measured.
-        picture: what is drawn.
+        picture: the column that is drawn, a dot with its interval for each variant; None to draw
+            held-out accuracy of masked tokens over training, means of the seeds.
         reference: name of the variant that the others are compared with; by default the first.
         compared: the column in which they are compared.
         evaluate_on: name -> flags of create_pretraining_data for further evaluation sets. "own" is
@@ -116,7 +103,7 @@ class Study:
     question: str
     variants: Callable[[Scale], Sequence[Variant]]
     columns: Sequence[Column]
-    picture: Dots | Curves = Dots()
+    picture: Column | None = MASKED_LM
     reference: str | None = None
     compared: Column = MASKED_LM
     evaluate_on: Mapping[str, Flags] = dataclasses.field(default_factory=dict)

@@ -8,7 +8,6 @@
 Runs are named by everything that determines them, not by their study, so that studies share them.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -45,32 +44,23 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """Raw text, as flags of data_prep.extract_corpus name it."""
-
-    input_file: tuple[str, ...]
-    format: str
-    eval_fraction: float
-
-
 class Workspace:
     """Makes and finds the files of a scale.
 
     Args:
         folder: for everything; locked by the caller.
         scale: size of models and training.
-        corpus: raw text.
+        corpus: raw text, as flags of data_prep.extract_corpus.
         threads: number of threads of each command; 0 for all cores.
     """
 
-    def __init__(self, folder: str, scale: Scale, corpus: Corpus, threads: int = 0):
+    def __init__(self, folder: str, scale: Scale, corpus: Flags, threads: int = 0):
         self.folder = pathlib.Path(folder)
         self.scale = scale
         self._corpus = corpus
         self._threads = threads
         self._making = threading.Lock()
-        self._running: dict[subprocess.Popen, pathlib.Path] = {}
+        self._running: set[subprocess.Popen] = set()
         self._stopped = False
 
     @property
@@ -86,11 +76,8 @@ class Workspace:
         make_folder(str(self.text))
         self.run(
             self.text / "log.txt",
-            "-m", "data_prep.extract_corpus", f"--format={self._corpus.format}",
-            f"--input_file={','.join(self._corpus.input_file)}",
-            f"--output_file={self.text}/train.txt",
-            f"--eval_output_file={self.text}/eval.txt",
-            f"--eval_fraction={self._corpus.eval_fraction}",
+            "-m", "data_prep.extract_corpus", *words_of(self._corpus),
+            f"--output_file={self.text}/train.txt", f"--eval_output_file={self.text}/eval.txt",
         )  # fmt: skip
         self.run(
             self.text / "log.txt",
@@ -145,19 +132,14 @@ class Workspace:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **limits},
             ) as process:
-                self._running[process] = log
+                self._running.add(process)
                 if self._stopped:
                     end(process)
                 code = process.wait()
-                del self._running[process]
+                self._running.discard(process)
         if code:
             program = words[1] if words[0] == "-m" else words[0]
             raise InputError(f"{program} failed ({last_line(log)}); see {log}")
-
-    def progress(self) -> list[str]:
-        """Return the beginnings of the last lines that the running commands have written."""
-        lines = (last_line(log)[:60] for log in list(self._running.values()))
-        return [line for line in lines if line]
 
     def stop(self) -> None:
         """End the commands that are running; what they have saved stays."""

@@ -38,13 +38,14 @@ def run(suite: Suite) -> Result:
 
     part, left_out = "finetuning_and_inference", {}
     trained = compare_each(suite, part, works("classification", CLASSIFICATION), left_out)
-    inferred = compare_each(suite, part, works("inference", INFERENCE), left_out, in_batches=True)
+    inferred = compare_each(suite, part, works("inference", INFERENCE), left_out)
+    inferred = [each.in_batches() for each in inferred]
     tables = [
         comparison_table("Fine-tuning step", trained, OURS),
         comparison_table("Inference", inferred, OURS),
     ]
     title, panels = picture([*trained, *inferred])
-    return Result(title, [*trained, *inferred], OURS, tables, panels, left_out)
+    return Result(title, [*trained, *inferred], tables, panels, left_out)
 
 
 def picture(measurements: Sequence[Measurement]) -> tuple[str, list[Panel]]:

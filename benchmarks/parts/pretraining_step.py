@@ -32,18 +32,25 @@ def run(suite: Suite) -> Result:
     sizes, dtypes, shapes = SIZES, DTYPES, SHAPES
     if suite.quick:
         sizes, dtypes, shapes = {"tiny": TINY}, DTYPES[:1], ((2, 32),)
-    works = []
-    for size, dtype, (batch, length) in itertools.product(sizes, dtypes, shapes):
-        config, work = sizes[size], f"{size}, {batch} x {length}, {dtype}"
-        workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
-        flops = pretraining_flops(config, length, PREDICTIONS)
-        names = IMPLEMENTATIONS + (IN_XLA, ON_JAX) * (size == "base")
-        works.append([Case(name, name, workload, flops, work) for name in names])
+    works = [
+        cases(size, config, *shape, dtype, IMPLEMENTATIONS + (IN_XLA, ON_JAX) * (size == "base"))
+        for (size, config), dtype, shape in itertools.product(sizes.items(), dtypes, shapes)
+    ]
     left_out: dict[str, str] = {}
     measurements = compare_each(suite, "pretraining_step", works, left_out)
     table = comparison_table("Pretraining step", measurements, OURS)
     title, panels = picture(measurements)
-    return Result(title, measurements, OURS, [table], panels, left_out)
+    return Result(title, measurements, [table], panels, left_out)
+
+
+def cases(
+    size: str, config: AlbertConfig, batch: int, length: int, dtype: str, names: Sequence[str]
+) -> list[Case]:
+    """Return a step of a model of a `size` in each implementation."""
+    workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
+    flops = pretraining_flops(config, length, PREDICTIONS)
+    work = f"{size}, {batch} x {length}, {dtype}"
+    return [Case(name, name, workload, flops, work) for name in names]
 
 
 def picture(measurements: Sequence[Measurement]) -> tuple[str, list[Panel]]:
@@ -71,14 +78,13 @@ def compare_each(
     part: str,
     works: Sequence[list[Case]],
     left_out: dict[str, str],
-    in_batches: bool = False,
+    bound: Case | None = None,
 ) -> list[Measurement]:
     """Compare the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE"."""
     measurements: list[Measurement] = []
     for number, cases in enumerate(works, start=1):
-        work = cases[0].work
-        measured = compare(suite, f"{part} {number} of {len(works)}: {work}", cases, left_out)
-        measurements += [each.in_batches() for each in measured] if in_batches else measured
+        what = f"{part} {number} of {len(works)}: {cases[0].work}"
+        measurements += compare(suite, what, cases, left_out, bound)
     return measurements
 
 

@@ -61,7 +61,7 @@ def run(suite: Suite) -> Result:
             tables.append(comparison_table(title, measured, OURS))
         measurements += measured
     title, panels = picture(measurements)
-    return Result(title, measurements, OURS, tables, panels, left_out)
+    return Result(title, measurements, tables, panels, left_out)
 
 
 def picture(measurements: Sequence[Measurement]) -> tuple[str, list[Panel]]:

@@ -4,17 +4,15 @@ The commands are measured with their start-up and the memory of their largest pr
 corpus grows.
 """
 
-import functools
+import itertools
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-from albert_tf.children import run_child
 from benchmarks import corpus, tasks
 from benchmarks.comparison import Suite
-from benchmarks.interleaving import interleave
+from benchmarks.interleaving import in_rounds
 from benchmarks.measurements import Measurement, Result, comparison_table
 
 SAMPLE_MEGABYTES = 16.0
@@ -44,9 +42,7 @@ def run(suite: Suite) -> Result:
     return Result(
         "From text to TFRecords",
         [*tokenized, *commands],
-        TWO,
         tables,
-        values={"corpus": data.name, "vocab_size": data.vocab_size},
     )
 
 
@@ -77,7 +73,7 @@ def _commands(suite: Suite, data: corpus.Corpus, folder: str) -> list[Measuremen
         f"--max_seq_length={128 if suite.quick else 512}",
         "--dupe_factor=1",
     )
-    extract = ("data_prep.extract_corpus", "--format=books", f"--input_file={data.books}")
+    extract = ("data_prep.extract_corpus", f"--source={data.source}")
     runs = {
         "extract_corpus": (1, (*extract, f"--output_file={text}")),
         "create_pretraining_data": (1, (*create, f"--input_file={data.text}")),
@@ -98,8 +94,9 @@ def _commands(suite: Suite, data: corpus.Corpus, folder: str) -> list[Measuremen
         memory[name, processes] = max(peak, memory.get((name, processes), 0))
         return seconds
 
-    keys = [(name, processes) for name in runs for processes in (1, 2)]
-    times = interleave({key: functools.partial(measure, *key) for key in keys}, suite.repeats)
+    times: dict[tuple[str, int], list[float]] = {}
+    for _, key in in_rounds(itertools.product(runs, (1, 2)), suite.repeats):
+        times.setdefault(key, []).append(measure(*key))
     megabytes = os.path.getsize(data.text) / 1e6
     return [
         Measurement(
@@ -118,7 +115,5 @@ def run_command(*words: str) -> tuple[float, int]:
     """Run `python -m data_prep...`; return seconds, and bytes of its largest process."""
     # A process starts out with the memory of the one that starts it, hence a small one between.
     measure = [sys.executable, "-c", _MEASURE, sys.executable, "-m", *words]
-    done = run_child(measure, stdout=subprocess.PIPE, text=True)
-    done.check_returncode()
-    seconds, kilobytes = done.stdout.split()[-2:]
+    seconds, kilobytes = tasks.run_quietly(measure).split()[-2:]
     return float(seconds), int(kilobytes) * 1024

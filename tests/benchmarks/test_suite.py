@@ -1,6 +1,6 @@
 """The benchmarks: their arithmetic, their files, failing processes, and their commands.
 
-That of one GPU runs on a CPU: what it computes and reports, not how fast.
+That of one GPU runs on fakes.
 """
 
 import contextlib
@@ -16,15 +16,14 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
-from benchmarks import accelerator, comparison, glue, measurements, parts
+from benchmarks import comparison, glue, measurements, parts
 from benchmarks.comparison import OURS, PRODUCTS, Case, Options, Suite, compare, products
 from benchmarks.implementations.workload import Workload
-from benchmarks.interleaving import ProcessFailed, Spread, interleave
+from benchmarks.interleaving import ProcessFailed, Spread, in_rounds
 from benchmarks.measurements import Measurement, comparison_table, reference_of
-from benchmarks.parts import pretraining_step
+from benchmarks.parts import pretraining_on_gpu, pretraining_step
 from benchmarks.pictures import Bar, Panel, draw
-from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.support import tiny
+from tests.conftest import ROOT
 
 WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
 
@@ -49,10 +48,7 @@ def test_only_the_same_work_in_the_same_rounds_is_compared():
 
 
 def test_every_other_round_is_in_reverse_order():
-    order = []
-    ways = {name: lambda name=name: order.append(name) or len(order) for name in "ab"}
-    assert interleave(ways, 3) == {"a": [1, 4, 5], "b": [2, 3, 6]}
-    assert "".join(order) == "abbaab"
+    assert "".join(item for _, item in in_rounds("ab", 3)) == "abbaab"
 
 
 @pytest.fixture
@@ -63,15 +59,14 @@ def result():
     table = comparison_table("A step", both, OURS)
     bars = [Bar("tiny", each.implementation, each.rate, 8.0) for each in both]
     panels = [Panel("bars", "sequences/s", bars), Panel("second", "s", bars[:1])]
-    return measurements.Result("A step", both, OURS, [table], panels, {"absent": "not installed"})
+    return measurements.Result("A step", both, [table], panels, {"absent": "not installed"})
 
 
 def test_pictures_of_results_are_drawn_again_and_the_page_has_their_numbers(result):
     ours = result.measurements[0]
-    again = Measurement.of(ours.to_dict())
-    assert (again.speed, again.bound) == (ours.speed, ours.bound)
     written = json.loads((ROOT / "benchmarks/results/pretraining_step.json").read_text())
-    title, panels = pretraining_step.picture([*map(Measurement.of, written["measurements"])])
+    again = [Measurement(**each) for each in written["measurements"]]
+    title, panels = pretraining_step.picture(again)
     assert [panel.title for panel in panels] == ["ALBERT-base", "ALBERT-large"]
     assert all(len(panel.bars) == 4 * 3 for panel in panels)
     page = " ".join((ROOT / "docs/performance.md").read_text().split())
@@ -154,6 +149,7 @@ PARTS = {
     "finetuning_and_inference": {OURS},
     "scaling": {OURS},
     "startup": {OURS, "XLA", "graph", "TensorFlow"},
+    "pretraining_on_gpu": {"albert_tf on JAX", "Hugging Face"},
 }
 QUICK, *SLOW = PARTS
 
@@ -178,51 +174,6 @@ def test_quick_runs(name, tmp_path):
     assert set(parts.PARTS) == set(PARTS)
 
 
-# With weights so large that it shows in the loss where anything attends.
-CONFIG = dataclasses.replace(
-    tiny.CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.3
-)
-
-
-@pytest.fixture(scope="module")
-def config_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("config") / "tiny.json"
-    path.write_text(CONFIG.to_json())
-    return str(path)
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
-    peers, config_file, tmp_path
-):
-    words = [
-        *(peers, "-c"),
-        "import sys; sys.modules['tensorflow'] = None; "
-        "from benchmarks.accelerator import cli; cli()",
-        *(f"--albert_config_file={config_file}", "--batch_sizes=2", "--attention=plain"),
-        *("--max_seq_length=16", "--max_predictions_per_seq=4", "--product_size=64"),
-        *("--hugging_face=eager", "--steps=1", "--repeats=2", "--peak_tflops=0.001"),
-        f"--results={tmp_path / 'results'}",
-    ]
-    environment = {**os.environ, **KERAS_ON_JAX}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "| tiny.json, 2 x 16 | albert_tf on JAX | " in done.stdout
-    written = json.loads((tmp_path / "results" / "accelerator.json").read_text())
-    assert written["values"]["note"] == accelerator.STILL_TO_BE_TAKEN
-    assert written["values"]["device"] == {"platform": "cpu", "name": "cpu"}
-    assert written["left_out"] == {}
-
-    ours, theirs = written["measurements"]
-    assert (ours["implementation"], ours["compared_with"]) == ("albert_tf on JAX", "Hugging Face")
-    flops = pretraining_flops(CONFIG, 16, 4)
-    for made in (ours, theirs):
-        assert len(made["seconds"]) == len(made["matrix_products_flops_per_second"]) == 2
-        rates = [2 / seconds for seconds in made["seconds"]]
-        assert made["mfu"] == pytest.approx(flops * sum(rates) / 2 / 1e9)
-
-
 class OnGpu(Actor):
     """A step takes a second, and ten the first time; a product a microsecond."""
 
@@ -239,50 +190,36 @@ class OnGpu(Actor):
 
 
 @pytest.fixture
-def fakes(monkeypatch, tmp_path):
-    """Return implementations that take a given time, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
+def fakes(monkeypatch):
+    """Return implementations that take a given time."""
     monkeypatch.setattr(comparison, "Implementation", OnGpu)
     monkeypatch.setattr(OnGpu, "failing", {})
     return OnGpu
 
 
-def results(tmp_path):
-    return json.loads((tmp_path / "benchmarks" / "results" / "accelerator.json").read_text())
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("alone", [False, True])
-def test_shares_of_the_peak_and_of_the_products_rate(fakes, tmp_path, capsys, alone):
-    accelerator.run(accelerator.Options(models=("base",), batch_sizes=("64",), alone=alone))
-
-    written = results(tmp_path)
-    made = written["measurements"][0]
+def test_shares_of_the_peak_and_of_the_products_rate(fakes):
+    suite = Suite(Options(repeats=2, works="base"))
+    result = pretraining_on_gpu.run(suite)
+    made = result.measurements[0]
     flops = pretraining_flops(AlbertConfig.preset("base"), 512, 20)
-    assert written["values"]["peak_tflops"] == 989.4
-    assert written["values"]["interleaved"] is not alone
-    assert written["values"]["note"] is None
-    assert made["units_per_second"]["median"] == pytest.approx(64)
-    assert made["mfu"] == pytest.approx(64 * flops / 989.4e12)
-    assert made["lower_bound_share"]["median"] == pytest.approx(64 * flops / (2 * 8192**3 / 1e-6))
-    assert made["compile_seconds"] == pytest.approx(9)
-    assert made["device"]["peak_memory"] == 3 * 2**30
-    assert f"| 64.0 (64.0 to 64.0) | {made['mfu']:.1%} |" in capsys.readouterr().out
+    assert made.rate.median == pytest.approx(16)
+    assert made.lower_bound_share.median == pytest.approx(16 * flops / (2 * 8192**3 / 1e-6))
+    assert made.details["compile_seconds"] == pytest.approx(9)
+    text = result.markdown()
+    assert f"| albert_tf on JAX | {16 * flops / 989.4e12:.1%} | 9.0 |" in text
+    assert "| 3.00 |" in text, "GiB of the GPU"
 
 
-@pytest.mark.integration
-def test_what_cannot_run_is_left_out_and_reported(fakes, tmp_path, capsys):
+def test_what_cannot_run_is_left_out_and_reported(fakes):
     fakes.failing["albert_tf on JAX"] = "jax.errors...: RESOURCE_EXHAUSTED: 9 GiB\nand more"
     fakes.failing["Hugging Face, compiled"] = "Traceback\nImportError: no torch"
-    accelerator.run(accelerator.Options(models=("base",), batch_sizes=("64", "128")))
-
-    written, printed = results(tmp_path), capsys.readouterr().out
-    assert [made["batch_size"] for made in written["measurements"]] == [64, 128]
-    assert {made["implementation"] for made in written["measurements"]} == {
-        accelerator.OURS["fused"]
+    result = pretraining_on_gpu.run(Suite(Options(repeats=1)))
+    assert {made.implementation for made in result.measurements} == {
+        "albert_tf on JAX, fused attention",
+        "Hugging Face",
     }
-    assert written["left_out"]["albert_tf on JAX: base, 128 x 512"] == "out of memory"
-    assert "ImportError: no torch" in printed
+    assert result.left_out["albert_tf on JAX: base, 16 x 512, bfloat16"] == "out of memory"
+    assert "ImportError: no torch" in result.markdown()
 
 
 @pytest.mark.integration

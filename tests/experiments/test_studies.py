@@ -18,12 +18,12 @@ from albert_tf.options import flag_name
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from experiments.__main__ import Options, run
-from experiments.results import Difference, Estimate, Row, table, verdict
+from experiments.results import Estimate, Row, difference_of, table, verdict
 from experiments.runs import Run, by_formula, config_of
 from experiments.scales import SCALES, Scale
 from experiments.studies import STUDIES, find_study
 from experiments.study import MASKED_LM, OWN, PARAMETERS, Study
-from experiments.workspace import Corpus, Workspace
+from experiments.workspace import Workspace
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, VOCAB_SIZE, call
 from tests.support import tiny
@@ -37,7 +37,7 @@ TRAINING_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingOp
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_asks_for_models_and_flags_that_exist(name, scale, tmp_path):
     study = find_study(name)
-    workspace = Workspace(str(tmp_path), scale, Corpus((), "books", 0.1))
+    workspace = Workspace(str(tmp_path), scale, {})
     variants = study.variants(scale)
     assert len({variant.name for variant in variants}) == len(variants)
     for variant in variants:
@@ -53,7 +53,7 @@ def test_a_study_asks_for_models_and_flags_that_exist(name, scale, tmp_path):
 
 def test_the_papers_sizes_have_the_papers_parameters(tmp_path):
     """Tables 2 to 4 round to millions; xlarge and xxlarge are explained in docs/analysis.md."""
-    workspace = Workspace(str(tmp_path), SCALES["paper"], Corpus((), "books", 0.1))
+    workspace = Workspace(str(tmp_path), SCALES["paper"], {})
     for name in ("embedding_size", "sharing", "speed"):
         for variant in find_study(name).variants(workspace.scale):
             stated = variant.paper.get("parameters")
@@ -77,14 +77,14 @@ def test_intervals_are_those_of_student_and_welch():
     estimate = Estimate.of(one)
     error = np.std(one, ddof=1) / math.sqrt(3)
     assert estimate.margin == pytest.approx(scipy.stats.t.ppf(0.975, 2) * error)
-    difference = Difference.of(one, other)
-    assert difference.value == pytest.approx(0.06)
+    difference = difference_of(one, other)
+    assert difference.mean == pytest.approx(0.06)
     assert difference.is_clear == (scipy.stats.ttest_ind(one, other, equal_var=False).pvalue < 0.05)
-    assert Difference.of(one, [0.1]) is None
+    assert difference_of(one, [0.1]) is None
     # A constant has no spread: the interval is that of the other values.
-    constant = Difference.of(one, [0.25] * 3)
+    constant = difference_of(one, [0.25] * 3)
     assert constant.low == pytest.approx(estimate.low - 0.25)
-    assert Difference.of([0.25] * 3, one).high == pytest.approx(0.25 - estimate.low)
+    assert difference_of([0.25] * 3, one).high == pytest.approx(0.25 - estimate.low)
     assert math.isnan(Estimate.of([0.3]).margin)
 
 
@@ -117,7 +117,7 @@ def test_the_verdict_is_whether_clear_differences_are_those_of_the_paper():
 
 def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypatch):
     study = find_study("sentence_order")
-    workspace = Workspace(str(tmp_path), SCALES["tiny"], Corpus((), "books", 0.1))
+    workspace = Workspace(str(tmp_path), SCALES["tiny"], {})
     monkeypatch.setattr(Workspace, "text_digest", lambda self: "text")
     monkeypatch.setattr(Run, "train", lambda self: None)
     monkeypatch.setattr(Run, "_trained", lambda self: {})
