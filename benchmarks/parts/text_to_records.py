@@ -39,11 +39,7 @@ def run(suite: Suite) -> Result:
         comparison_table(f"Tokenizing in one thread; {data.name}", tokenized, "tokenize"),
         comparison_table("Commands, start-up included; the largest process", commands, TWO),
     ]
-    return Result(
-        "From text to TFRecords",
-        [*tokenized, *commands],
-        tables,
-    )
+    return Result("From text to TFRecords", [*tokenized, *commands], tables)
 
 
 def _tokenized(suite: Suite, data: corpus.Corpus, folder: str) -> list[Measurement]:
@@ -84,30 +80,26 @@ def _commands(suite: Suite, data: corpus.Corpus, folder: str) -> list[Measuremen
     }
     if suite.quick:
         runs.popitem()
+    times: dict[tuple[str, int], list[float]] = {}
     memory: dict[tuple[str, int], int] = {}
-
-    def measure(name: str, processes: int) -> float:
+    for _, (name, processes) in in_rounds(itertools.product(runs, (1, 2)), suite.repeats):
         suite.progress.update(f"text_to_records: {name} on {processes} process(es)")
         for path in pathlib.Path(folder).glob("made*"):
             path.unlink()  # or there would be nothing left to do
         seconds, peak = run_command(*runs[name][1], f"--num_processes={processes}")
+        times.setdefault((name, processes), []).append(seconds)
         memory[name, processes] = max(peak, memory.get((name, processes), 0))
-        return seconds
-
-    times: dict[tuple[str, int], list[float]] = {}
-    for _, key in in_rounds(itertools.product(runs, (1, 2)), suite.repeats):
-        times.setdefault(key, []).append(measure(*key))
     megabytes = os.path.getsize(data.text) / 1e6
     return [
         Measurement(
             name,
             TWO if processes == 2 else "1 process",
-            seconds,
+            of_rounds,
             megabytes * runs[name][0],
             "MB",
             peak_memory=memory[name, processes],
         )
-        for (name, processes), seconds in times.items()
+        for (name, processes), of_rounds in times.items()
     ]
 
 
