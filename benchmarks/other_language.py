@@ -1,22 +1,31 @@
-"""Races pretraining from a model of another language against random weights, for equal minutes.
+"""Races pretraining from a model of another language against random weights.
 
     python -m examples.languages --languages=en-us,ru,de,tr --output_dir=languages
     python -m benchmarks.other_language --folder=languages --output=race
 
-Prints medians and ranges of masked-token accuracy and bits per character; keeps finished runs.
+A step costs the same from every start. The learning rate stays constant after its warm-up, so that
+the state at a step is what a run of that length would have. Prints results by step with their 95 %
+intervals, and draws curves; keeps finished runs.
 """
 
 import dataclasses
 import itertools
+import json
 import pathlib
 import subprocess
 import sys
 
-from albert_tf.options import command, option
-from benchmarks.interleaving import Spread
-from experiments.workspace import results_in, words_of
+import numpy as np
 
-STARTS = {"random": {}, "adapted": {}, "embeddings first": {"train_only": "embeddings:100"}}
+from albert_tf.files import write_text
+from albert_tf.options import command, option
+from albert_tf.report.charts import chart
+from benchmarks.measurements import Table
+from experiments.results import Estimate
+from experiments.workspace import words_of
+
+STARTS = {"random": {}, "adapted": {}, "embeddings first": {"train_only": "embeddings:200"}}
+QUANTITIES = {"masked_lm_accuracy": 100, "bits_per_character": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,35 +34,54 @@ class Options:
     output: str = option(help="Folder of the runs.")
     languages: tuple[str, ...] = option(("ru", "de", "tr"), "Folders in --folder.")
     init_checkpoint: str | None = option(None, "Default: FOLDER/en-us/pretrained.", path="any")
-    minutes: tuple[str, ...] = option(("2", "5", "10"), "Of training.")
+    steps: tuple[str, ...] = option(("1200", "2800", "5600"), "To report, multiples of 400.")
     seeds: int = option(3, "Runs of each.", minimum=1)
 
 
 def run(options: Options) -> None:
     body = options.init_checkpoint or f"{options.folder}/en-us/pretrained"
-    for language, minutes, start in itertools.product(options.languages, options.minutes, STARTS):
+    lines: list[list[str]] = []
+    for language in options.languages:
         made, out = f"{options.folder}/{language}", pathlib.Path(options.output, language)
-        flags = {"input_file": f"{made}/records/train.tfrecord", **STARTS[start]}
-        flags |= {"eval_input_file": f"{made}/records/eval.tfrecord", "max_train_minutes": minutes}
-        flags["albert_config_file"] = f"{made}/pretrained/albert_config.json"
-        if start != "random":
-            flags["init_checkpoint"] = f"{out}/start"
-            if not (out / "start").exists():
-                words = [f"--input={body}", f"--output={out}/start", "--to=huggingface"]
-                words.append(f"--new_vocabulary={made}/vocabulary.model")
-                subprocess.run([sys.executable, "convert_checkpoint.py", *words], check=True)
-        found = []
-        for seed in range(options.seeds):
-            folder = out / f"{start.replace(' ', '-')}-{minutes}-{seed}"
-            if not (folder / "eval_results.txt").exists():
-                words = words_of({**flags, "random_seed": seed, "output_dir": str(folder)})
-                words += ["--do_train", "--do_eval", "--schedule=wsd", "--num_train_steps=1000000"]
-                words.append("--flagfile=configs/demo/pretrain.cfg")
-                subprocess.run([sys.executable, "run_pretraining.py", *words], check=True)
-            found.append(results_in(folder / "eval_results.txt"))
-        names = ("masked_lm_accuracy", "bits_per_character")
-        spreads = [f"{Spread.of(each[name] for each in found):.3f}" for name in names]
-        print(f"| {' | '.join((language, minutes, start, *spreads))} |", flush=True)
+        start = out / "start"
+        if not start.exists():
+            words = [f"--input={body}", f"--output={start}", "--to=huggingface"]
+            words.append(f"--new_vocabulary={made}/vocabulary.model")
+            subprocess.run([sys.executable, "convert_checkpoint.py", *words], check=True)
+        common = {
+            "flagfile": "configs/demo/pretrain.cfg", "do_train": True, "schedule": "wsd",
+            "num_train_steps": options.steps[-1], "eval_every_steps": 400,
+            "best_checkpoint_metric": "none", "albert_config_file": str(start / "config.json"),
+            "input_file": f"{made}/records/train.tfrecord",
+            "eval_input_file": f"{made}/records/eval.tfrecord",
+        }  # fmt: skip
+        runs: dict[str, list[list[dict]]] = {name: [] for name in STARTS}
+        for seed, name in itertools.product(range(options.seeds), STARTS):
+            folder = out / f"{name.replace(' ', '-')}-{seed}"
+            flags = {**common, **STARTS[name], "random_seed": seed, "output_dir": str(folder)}
+            if name != "random":
+                flags["init_checkpoint"] = str(start)
+            if not (folder / "done").exists():
+                words = ["run_pretraining.py", *words_of(flags)]
+                subprocess.run([sys.executable, *words], check=True)
+                (folder / "done").touch()
+            evaluations = (folder / "evaluations.jsonl").read_text().splitlines()
+            runs[name].append([json.loads(line) for line in evaluations])
+        steps = [row["step"] for row in runs["random"][0]]
+        curves = [
+            (name, steps, np.mean([[row["masked_lm_accuracy"] for row in r] for r in each], axis=0))
+            for name, each in runs.items()
+        ]
+        write_text(f"{out}/curves.svg", chart(language, curves, percent=True, named_at_ends=True))
+        for step, (name, each) in itertools.product(options.steps, runs.items()):
+            rows = [next(row for row in r if row["step"] == int(step)) for r in each]
+            found = [
+                Estimate.of([scale * row[quantity] for row in rows])
+                for quantity, scale in QUANTITIES.items()
+            ]
+            cells = [f"{each.mean:.2f} ± {each.margin:.2f}" for each in found]
+            lines.append([language, step, name, *cells])
+    print(Table("", ["language", "steps", "start", *QUANTITIES], lines).markdown())
 
 
 if __name__ == "__main__":
