@@ -102,8 +102,8 @@ def state_of(pid: int) -> str:
     ("program", "number"),
     [
         pytest.param(DEMO, signal.SIGINT, id="demo"),
-        pytest.param(STUDY, signal.SIGTERM, id="study"),
-        pytest.param(BENCH, signal.SIGINT, id="bench"),
+        pytest.param(STUDY, signal.SIGTERM, id="study", marks=pytest.mark.slow),
+        pytest.param(BENCH, signal.SIGINT, id="bench", marks=pytest.mark.slow),
     ],
 )
 def test_what_a_stopped_program_has_started_saves_and_ends_first(program, number, tmp_path):

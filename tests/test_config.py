@@ -226,30 +226,6 @@ def test_what_is_no_config_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "hidden", "heads", "intermediate"),
-    [("tiny_zh", 4, 312, 12, 1248), ("small_zh", 6, 384, 12, 1536)],
-)
-def test_chinese_configs_are_those_of_albert_zh(name, layers, hidden, heads, intermediate):
-    assert AlbertConfig.from_json_file(name) == AlbertConfig(
-        vocab_size=21128,
-        embedding_size=128,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=intermediate,
-    )
-
-
-def test_configs_of_albert_zh_have_embeddings_as_wide_as_the_layers():
-    values = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"}
-    values |= {"embedding_size": 128, "hidden_size": 312, "num_attention_heads": 12}
-    config = AlbertConfig.from_dict(values)
-    assert config == AlbertConfig(embedding_size=312, hidden_size=312, num_attention_heads=12)
-    with pytest.raises(InputError, match="zh: unknown key 'hiden_act'"):
-        AlbertConfig.from_dict({**values, "hiden_act": "relu"}, source="zh")
-
-
-@pytest.mark.parametrize(
     "key",
     ["num_hidden_groups", "inner_group_num", "gap_size", "layers_to_keep", "net_structure_type"],
 )

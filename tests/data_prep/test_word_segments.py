@@ -10,7 +10,6 @@ import pytest
 import rjieba
 
 from albert_tf.errors import InputError
-from albert_tf.input.masking import Masking, Masks, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
 from data_prep import word_segments
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -127,49 +126,6 @@ def characters_vocabulary(folder: pathlib.Path, characters: str) -> Tokenizer:
     path = folder / "vocab.txt"
     path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]), "utf-8")
     return Tokenizer.load(str(path), do_lower_case=False)
-
-
-# Letters and vowel signs by script.
-UNSPACED = {
-    "Thai": ("กขคงจ", "ิีุู"),
-    "Lao": ("ກຂຄງຈ", "ິີຸູ"),
-    "Khmer": ("កខគឃង", "ិីុូ"),
-    "Burmese": ("ကခဂဃင", "ိီုူ"),
-    "Javanese": ("ꦏꦐꦒꦓꦔ", "ꦶꦷꦸꦹ"),
-    "Balinese": ("ᬓᬔᬕᬖᬗ", "ᬶᬷᬸᬹ"),
-    "Tai Tham": ("ᨠᨡᨢᨣᨤ", "ᩥᩦᩩᩪ"),
-    "Tai Viet": ("ꪀꪁꪂꪃꪄ", "ꪴꪲꪳꪷ"),
-    "New Tai Lue": ("ᦀᦁᦂᦃᦄ", ""),
-    "Yi": ("ꀀꀁꀂꀃꀄ", ""),
-    "kana": ("アイウエオ", ""),
-}
-
-
-@pytest.mark.parametrize(("letters", "signs"), UNSPACED.values(), ids=UNSPACED)
-def test_masks_fill_their_budget_where_no_spaces_separate_words(tmp_path, letters, signs):
-    """In a word up to the next space, 60 letters, no mask of 20 tokens would fit."""
-    tokenizer = characters_vocabulary(tmp_path, letters + signs)
-    words = ["".join(word) for word in itertools.permutations(letters)]
-    if signs:
-        words = [word[0] + signs[0] + word[1:4] + signs[1] + word[4] + signs[2] for word in words]
-    lines = ["".join(words[n : n + 12]) for n in range(0, len(words), 12)]
-    ids = np.array([[tokenizer.cls_id, *tokenizer.encode(line)] for line in lines], np.int32)
-    starts = tokenizer.word_starts[ids]
-    masked = draw_masks(
-        ids,
-        np.full(len(ids), ids.shape[1]),
-        starts,
-        derive_seeds(1, np.arange(len(ids))),
-        Masks(
-            Masking(max_predictions=20),
-            (tokenizer.cls_id, tokenizer.sep_id),
-            tokenizer.mask_id,
-            tokenizer.replacement_ids,
-        ),
-    )
-    assert set(masked.weights.sum(1)) == {min(20, round(ids.shape[1] * 0.15))}
-    # A vowel sign belongs to the letter before it.
-    np.testing.assert_array_equal(starts[0, 1:], [c not in signs for c in lines[0]])
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,11 @@
 import dataclasses
 import json
 import logging
-import os
 import shutil
 
 import pytest
 
 from albert_tf.checkpoints import TensorFlowFolder
-from albert_tf.cli.pretrain import run
 from albert_tf.errors import InputError
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
@@ -84,22 +82,3 @@ def test_all_checkpoints_of_a_folder_without_a_good_one(project, pretrained, opt
         pretrain(options)
     assert not (folder / "checkpoint_evaluations.jsonl").exists()
     assert not (folder / "eval_results.txt").exists()
-
-
-def test_results_of_several_files_are_those_of_all_their_examples(
-    project, pretrained, options, tmp_path
-):
-    folder = shutil.copytree(pretrained, tmp_path / "out")
-    results = []
-    one, other = str(project.eval), str(project.train)
-    for files in ((one,), (other,), (one, other)):
-        run(dataclasses.replace(options, eval_input_file=files, max_eval_steps=0))
-        results.append(results_of(folder))
-        (evaluated,) = json.loads((folder / "evaluation_data.json").read_text())
-        assert {*evaluated["data"].split(", ")} == {*map(os.path.basename, files)}
-    *alone, both = results
-    weight = "masked_lm_weight"
-    assert both[weight] == sum(each[weight] for each in alone)
-    assert both["masked_lm_loss"] == pytest.approx(
-        sum(each["masked_lm_loss"] * each[weight] for each in alone) / both[weight], rel=1e-5
-    )

@@ -243,14 +243,6 @@ def test_short_sequences_first(project, environment, tmp_path, engine):
     assert "positions" not in train(8)[0]
 
 
-def test_a_folder_of_another_engine_is_refused(options):
-    checkpoint = pathlib.Path(options.output_dir) / "model.ckpt-7"
-    checkpoint.mkdir(parents=True)
-    with pytest.raises(InputError, match="contains checkpoints of engine jax; resume with"):
-        pretrain(options)
-    assert list(checkpoint.parent.iterdir()) == [checkpoint]
-
-
 def test_commands_print_one_line_and_end_with_an_exit_code(project, tmp_path):
     words = project.pretrain_words(
         tmp_path / "out", "--do_train", "--num_replicas=3", "--eval_batch_size=6"

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from albert_tf.engines import startup
-from tests.conftest import JAX_ENVIRONMENT, run_python
+from tests.conftest import JAX_ENVIRONMENT, run_python, slow
 
 # Loads what commands load, then prints which packages are there that have no use. Whatever all
 # engines share, and the log of training, needs none of another engine.
@@ -74,7 +74,7 @@ needs_jax = pytest.mark.skipif(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("engine", ["tensorflow", pytest.param("jax", marks=needs_jax)])
+@pytest.mark.parametrize("engine", [*slow("tensorflow"), pytest.param("jax", marks=needs_jax)])
 def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     modules = (
         "albert_tf.training.pretraining",

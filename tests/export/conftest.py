@@ -70,7 +70,7 @@ def exported_classifier(classifier, shared_folder) -> pathlib.Path:
     def make() -> None:
         call(
             "export_saved_model.py", f"--init_checkpoint={classifier}", "--nopreprocess",
-            f"--export_path={folder}/export", "--tflite_lengths=16",
+            f"--export_path={folder}/export",
         )  # fmt: skip
 
     folder = shared_folder / "exported_classifier"

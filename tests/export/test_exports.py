@@ -57,7 +57,7 @@ def close(actual, expected, name: str) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("structure", CONFIGS)
+@pytest.mark.parametrize("structure", ["shared attention", "three groups of two"])
 def test_outputs_are_the_models(structure, tmp_path):
     config = CONFIGS[structure]
     model = random_model("encoder", config)

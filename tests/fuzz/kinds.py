@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from albert_tf.checkpoints import OrbaxFolder, TensorFlowFolder
 from albert_tf.config import AlbertConfig
-from albert_tf.files import read_json
 from albert_tf.files import read_rows as read_table
 from albert_tf.finetuning import run_report, single_run
 from albert_tf.finetuning.run_report import read_results
@@ -32,7 +31,6 @@ from albert_tf.interop.loading import open_weights
 from albert_tf.task_kinds import TaskKind, task_kinds
 from albert_tf.tasks.classification.benchmarks import GLUE
 from albert_tf.tasks.classification.datasets import read_examples
-from albert_tf.tasks.classification.task import SavedTarget
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import read_questions
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
@@ -52,14 +50,11 @@ from tests.support.hub import write_parquet
 from tests.support.layouts import rewrite_weights
 from tests.support.models import CONFIGS, keras_file, random_model, values_of, write_trained
 from tests.support.references import OWN_VOCABULARY
-from tests.support.texts import COMPRESS, read_corpus
+from tests.support.texts import read_corpus
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
 CONFIG = CONFIGS["shared"]
-_ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"} | {
-    name: value for name, value in CONFIG.to_dict().items() if "group" not in name
-}
 _SIZES = {"max_seq_length": LENGTH, "max_predictions_per_seq": PREDICTIONS}
 _MANIFEST = manifest_of(**_SIZES, masking="dynamic", do_lower_case=True) | {
     "vocab_size": VOCAB,
@@ -340,16 +335,12 @@ CONLLU = """# text = du pain
 
 KINDS: dict[str, Kind] = {
     "compressed archive": _archive("a.tar.gz", "gztar"),
-    "archive": _archive("a.tar", "tar"),
     "zip archive": _archive("a.zip", "zip"),
     "source of weights": _beside(
         "albert_tf_source.json", Origin("a", "https://a", "SHA-256 1").to_json(), source_of
     ),
     "albert_config.json": _file(
         "albert_config.json", CONFIG.to_json(), AlbertConfig.from_json_file
-    ),
-    "config of albert_zh": _file(
-        "albert_config_tiny.json", _ALBERT_ZH, AlbertConfig.from_json_file
     ),
     "config.json of Hugging Face": Kind(
         "config.json", _make_huggingface, _weights("model.safetensors")
@@ -376,11 +367,6 @@ KINDS: dict[str, Kind] = {
         kind.settings_file: _settings(kind, _SETTINGS[kind.settings_file] | {"max_seq_length": 9})
         for kind in task_kinds()
     },
-    "saved target": _file(
-        "target.json",
-        {"kind": "regression", "spread": 0.5, "max_seq_length": 9},
-        lambda path: read_json(path, SavedTarget),
-    ),
     "evaluations.jsonl": _file("evaluations.jsonl", EVALUATIONS, read_rows),
     "metrics.jsonl": _beside("metrics.jsonl", EVALUATIONS, _read_log),
     "best": _beside(
@@ -438,25 +424,17 @@ KINDS: dict[str, Kind] = {
         "a.txt", CONLLU, lambda path: read_tagged(path, ReadOptions(word_column=2, tag_column=4))
     ),
     "squad": _file("a.json", SQUAD, read_squad),
-    "squad rows": _file("a.jsonl", _lines([{**QUESTION, "id": n} for n in range(3)]), read_squad),
     "cmrc": _file("a.json", CMRC, read_squad),
     "TFRecord": _file("a.tfrecord", _write_records, _read_records),
     "dump": _corpus("wikipedia", "a.xml", DUMP),
     "dump, compressed": _corpus("wikipedia", "a.xml.bz2", bz2.compress(DUMP)),
     "book": _corpus("books", "a.txt", BOOK),
     "text": _corpus("text", "a.txt", BOOK),
-    **{
-        f"text, compressed ({ending})": _corpus("text", f"a.txt{ending}", compress(BOOK.encode()))
-        for ending, compress in COMPRESS.items()
-    },
     "wikitext": _corpus("wikitext", "a.tokens", " = Title = \n\n A text .\n"),
-    "corpus of passages": _corpus("reading_sets", "a.json", SQUAD),
     "parquet corpus": _corpus("table", "a.parquet", _parquet(ROWS * 50)),
     "jsonl corpus, compressed": _corpus(
         "table", "a.jsonl.gz", gzip.compress(_lines(ROWS).encode())
     ),
-    "jsonl corpus": _corpus("table", "a.jsonl", _lines(ROWS)),
-    "csv corpus": _corpus("table", "a.csv", CSV),
 }
 if importlib.util.find_spec("torch"):
     KINDS["pickle"] = Kind("pytorch_model.bin", _make_pickle, _weights(""))
@@ -466,7 +444,5 @@ if importlib.util.find_spec("orbax"):
         for name, file in (
             ("list of checkpoints of jax", "checkpoints.json"),
             ("checkpoint of jax", "model.ckpt-7/manifest.ocdbt"),
-            ("metadata of a checkpoint of jax", "model.ckpt-7/_METADATA"),
-            ("checksums of a checkpoint of jax", "model.ckpt-7/checksums.txt"),
         )
     }

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from data_prep.corpora import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import make_output_documents, split_paragraphs
+from tests.conftest import random_inputs
 from tests.data_prep.corpora.test_wikipedia import dump, page
 from tests.support.texts import read_corpus
 
@@ -128,6 +129,7 @@ def test_what_a_grammar_gives_is_read(tmp_path, name):
     path = tmp_path / grammar.file
     has_sentences = CORPUS_FORMATS[grammar.format].has_sentences
 
+    @random_inputs(25)
     @given(grammar.contents)
     def read(content):
         path.write_bytes(content)

@@ -42,11 +42,12 @@ def apply(folder: pathlib.Path, changes: list[tuple[float, Damage]]) -> None:
             path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "killed_in", "pack_rows"),
     [
-        pytest.param(pretraining_data, "_make_part", False, marks=pytest.mark.slow),
-        pytest.param(pretraining_data, "_make_shard", True, marks=pytest.mark.slow),
+        (pretraining_data, "_make_part", False),
+        (pretraining_data, "_make_shard", True),
         (pretraining_data, "write_manifest", False),
     ],
 )

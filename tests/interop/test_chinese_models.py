@@ -192,7 +192,6 @@ def their_model(name, changes=None):
     ("name", "activation", "output"),
     [
         ("AlbertForMaskedLM", "gelu", "masked_lm_logits"),  # as voidful/albert_chinese_tiny
-        ("AlbertForMaskedLM", "relu", "masked_lm_logits"),  # as voidful/albert_chinese_base
         ("AlbertModel", "gelu", "sequence_output"),  # whose names have no prefix
     ],
 )

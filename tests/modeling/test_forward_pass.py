@@ -1,4 +1,4 @@
-"""The model against a forward pass in NumPy, and that against the original.
+"""The model against a forward pass in NumPy; test_original_outputs.py has the original's.
 
 Attention can be replaced, and its weights and the embeddings can be read.
 """
@@ -15,15 +15,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
 from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.heads import (
-    AlbertForMultipleChoice,
-    AlbertForPreTraining,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-)
+from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS
-from albert_tf.modeling.question_answering import AlbertForQuestionAnswering
-from tests.conftest import GOLDEN
 from tests.support.backends import BACKEND, forward
 from tests.support.oracle import Oracle, random_weights
 from tests.support.tiny import CONFIG, batch
@@ -127,60 +120,6 @@ def test_outputs_are_those_of_the_formulas(shape):
     for name, value in expected.items():
         assert outputs[name].dtype == np.float32
         close(outputs[name], value, name)
-
-
-def test_task_heads_are_those_of_the_formulas():
-    config = AlbertConfig(**PLAIN)
-    features = random_features(config, (2, 3, LENGTH))
-    flat = {name: values.reshape(6, -1) for name, values in features.items()}
-
-    def encoded(model):
-        rows = zip(flat["input_ids"], flat["input_mask"], flat["segment_ids"], strict=True)
-        oracle = randomise(model)
-        blocks = [oracle.encode(*row)[-1] for row in rows]
-        return oracle, np.stack(blocks), np.stack([oracle.pool(each) for each in blocks])
-
-    model = AlbertForSequenceClassification(config, num_labels=3)
-    oracle, _, pooled = encoded(model)
-    close(forward(model, flat)["logits"], oracle.linear_head(head_of(model), pooled))
-
-    model = AlbertForTokenClassification(config, num_labels=4)
-    oracle, sequence, _ = encoded(model)
-    close(forward(model, flat)["logits"], oracle.linear_head(head_of(model), sequence))
-
-    model = AlbertForMultipleChoice(config)
-    oracle, _, pooled = encoded(model)
-    expected = oracle.linear_head(head_of(model), pooled).reshape(2, 3)
-    close(forward(model, features)["logits"], expected)
-
-    model = AlbertForQuestionAnswering(config)
-    oracle, sequence, _ = encoded(model)
-    outputs, expected = forward(model, flat), oracle.linear_head(head_of(model), sequence)
-    close(outputs["start_logits"], expected[..., 0])
-    close(outputs["end_logits"], expected[..., 1])
-
-
-def head_of(model):
-    """Return where the variables of a model's one head are."""
-    (path,) = (w.path for w in model.weights if w.path.endswith("output_weights"))
-    return path.rpartition("/")[0]
-
-
-@pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
-def test_the_formulas_are_the_originals(name):
-    folder = GOLDEN / f"google_tf1_{name}"
-    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
-    expected = np.load(folder / "outputs.npz")
-    outputs = Oracle(config, dict(np.load(folder / "variables.npz"))).pretraining(
-        dict(np.load(folder / "inputs.npz"))
-    )
-    for name in ("sequence_output", "pooled_output"):
-        close(outputs[name], expected[name])
-    for part in ("masked_lm", "sentence_order"):
-        log_probs = expected[f"{part}_log_probs"]
-        logits = outputs[f"{part}_logits"].reshape(log_probs.shape)
-        normalized = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        close(normalized, log_probs)
 
 
 NO_DROPOUT = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

@@ -16,7 +16,6 @@ from albert_tf.preflight.gpu_costs import gpu_program_costs
 from albert_tf.preflight.gpus import FAMILIES, GPUS, parse_devices
 from albert_tf.preflight.options import PreflightOptions
 from albert_tf.tpu import preflight as former
-from tests.conftest import run_python
 from tests.support.tiny import CONFIG
 
 H100 = parse_devices("h100")
@@ -241,18 +240,3 @@ def test_the_step_compiles(options, name):
     assert result.fused_attention == (4 if where.dtype == "bfloat16" else 0)
     assert result.cycles > result.update_cycles > 0
     assert (result.reduced_bytes > 0) == (where.replicas > 1)
-
-
-@pytest.mark.manual
-@needs_compiler
-@pytest.mark.parametrize(
-    "recipe", ["base_v1", "base_v2", "large_v2", "xlarge_v2", "xxlarge_v2", "base_muon"]
-)
-@pytest.mark.parametrize("kind", ["a100-40", "a100-80", "h100", "h200", "b200", "l4", "rtx4090"])
-def test_table_of_kinds_and_recipes(kind, recipe, capsys):
-    """With `-s`, prints what docs/gpu.md shows."""
-    arguments = ["--engine=jax", f"--flagfile={recipe}", f"--devices={kind}x8"]
-    process = run_python("-m", "albert_tf.preflight", *arguments)
-    with capsys.disabled():
-        print(process.stdout)
-    assert "fastest: " in process.stdout

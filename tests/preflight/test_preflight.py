@@ -11,6 +11,7 @@ import textwrap
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.flops import pretraining_flops
 from albert_tf.hardware import GIB, known_slices, parse_slice
 from albert_tf.preflight import __main__ as preflight
 from albert_tf.preflight import lowering
@@ -20,6 +21,7 @@ from albert_tf.preflight.costs import KERNELS
 from albert_tf.preflight.options import PreflightOptions, Request
 from tests.conftest import run_python
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS
+from tests.test_flops import lookups, selections
 
 MISSING = [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
 needs_compiler = pytest.mark.skipif(
@@ -63,23 +65,11 @@ def compiler(options):
 
 
 def model_flops(config, examples):
-    """Return the matrix products of a training step: the backward pass is twice the forward."""
-    h, e, length = config.hidden_size, config.embedding_size, LENGTH
-
-    def layer(outputs):
-        products = 2 * h * h * (length + outputs) + 2 * h * config.intermediate_size * outputs
-        return 2 * products + 4 * length * outputs * h
-
-    # The last layer is computed where something is predicted only.
-    outputs = 1 + PREDICTIONS
-    layers = (config.num_hidden_layers - 1) * layer(length) + layer(outputs)
-    # Rows of the tables have no gradient below them: their product counts twice, not three times.
-    embeddings = length * (3 * 2 * e * h + 2 * 2 * 2 * e)
-    predictions = PREDICTIONS * (3 * 2 * h * e + 3 * 2 * e * config.vocab_size)
+    """Return the products of a training step, with those that `test_flops.py` finds beyond it."""
     # Nothing needs the gradient of the selection; it is in the program that the compiler is given.
-    selected = 3 * 2 * outputs * length * h
-    heads = predictions + 3 * 2 * h * h + 3 * 2 * h * 2
-    return examples * (3 * layers + embeddings + selected + heads)
+    selected = 1.5 * selections(config, 1 + PREDICTIONS)
+    step = pretraining_flops(config, LENGTH, PREDICTIONS, True)
+    return examples * (step + lookups(config) + selected)
 
 
 def parameters(config):

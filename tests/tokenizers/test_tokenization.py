@@ -98,7 +98,8 @@ def test_word_starts_are_the_original_ones(tokenizer):
         ("ꦲꦏ", True), ("ᬅ", True), ("ꀀ", True), ("ᨾ", True), ("ꪀ", True), ("ᥐ", True),
         ("ー", True), ("々", True), ("〇", True), ("ｶ", True), ("\u0e31น", False),
         ("\ua9b4", False), ("\u3099", False), ("한국", False), ("ㅋㅋ", False), ("ＡＢ", False),
-        ("བོད", False),
+        ("བོད", False), ("ກ", True), ("ິ", False), ("ក", True), ("ិ", False), ("က", True),
+        ("ိ", False), ("ᬶ", False), ("ᨠ", True), ("ᩥ", False), ("ꪴ", False), ("ᦀ", True),
     ],
 )  # fmt: skip
 def test_word_starts_in_other_scripts(piece, expected):

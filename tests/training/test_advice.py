@@ -163,15 +163,9 @@ OPTIONS = {
         ("pretraining", {"clip_norm": 0.5, "dtype": "bfloat16"}, "x",
          "`dtype` was float32 and is bfloat16; `clip_norm` was 1.0 and is 0.5"),
         ("pretraining", {"input_file": ("a",)}, "x", "`input_file` was ['a', 'b'] and is ['a']"),
-        ("pretraining", {"schedule": "wsd"}, "x",
-         "`schedule` was polynomial and is wsd; the learning rate at step 50 is 0.00176 instead of "
-         "0.00088"),
-        ("pretraining", {"num_warmup_steps": 20}, "x", "`num_warmup_steps` was 10 and is 20"),
         ("fine-tuning", {"learning_rate": 1e-4}, "x",
          "`learning_rate` was 5e-05 and is 0.0001; the learning rate at step 50 is 5e-05 instead "
          "of 2.5e-05"),
-        ("fine-tuning", {"weight_decay_rate": 0.0}, "x",
-         "`weight_decay_rate` was 0.01 and is 0.0"),
     ],
 )  # fmt: skip
 def test_changes_since_the_last_start(tmp_path, caplog, kind, changes, data, said):

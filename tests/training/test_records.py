@@ -73,6 +73,16 @@ def test_lengths_are_checked_before_a_run_and_not_when_it_resumes(options, tmp_p
 
 
 @pytest.mark.integration
+def test_an_evaluation_is_about_the_examples_of_all_files(options, tmp_path):
+    write_records(tmp_path / "b.tfrecord", batch(7))
+    files = (*options.input_file, str(tmp_path / "b.tfrecord"))
+    options = dataclasses.replace(options, eval_input_file=files, max_eval_steps=0)
+    records = Records.find(create_engine("tensorflow", options), options, "eval_input_file", CONFIG)
+    (evaluated,) = json.loads(records.evaluation_data(options))
+    assert (evaluated["data"], evaluated["examples"]) == ("a.tfrecord, b.tfrecord", RECORDS + 7)
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("change", ["content", "count", "manifest", "folder", "nothing"])
 def test_files_of_the_same_names_are_compared(options, tmp_path, change):
     seen, identities, path = [], [], tmp_path / "a.tfrecord"
@@ -208,12 +218,3 @@ def test_a_model_and_examples(tmp_path, argument, model, data, fits):
         check(records(d=manifest_of(TEXT)))
     named = f"`{argument}`={tmp_path}: has another vocabulary than the examples (d)"
     assert str(error.value) == named
-
-
-def test_files_of_two_vocabularies():
-    options = PretrainingOptions(output_dir="new")
-    one, other = records(a=manifest_of(TEXT), c={}), records(b=manifest_of(OTHER))
-    check_vocabularies(options, False, one, None)
-    for mixed in ((one, other), (records(**one.manifests, **other.manifests), None)):
-        with pytest.raises(InputError, match="made with different vocabularies: a, b"):
-            check_vocabularies(options, False, *mixed)

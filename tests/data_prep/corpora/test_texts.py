@@ -76,9 +76,7 @@ ONE, TWO = (
         ([HEADER, START.format("EMMA"), *ONE, END.format("EMMA"), "License"], [ONE]),
         ([HEADER, START.format("EMMA,")[:-4], "OR", "A GIRL ***", *ONE], [ONE]),
         (["*** START OF THIS PROJECT GUTENBERG", "ETEXT EMMA***", *ONE], [ONE]),
-        ([HEADER, "***START OF THE PROJECT GUTENBERG EBOOK EMMA", *ONE], [ONE]),
         ([*ONE, "End of Project Gutenberg's Emma, by X", "", END, "License"], [ONE]),
-        ([START, *ONE, "Ende dieses Project Gutenberg Etextes Emma"], [ONE]),
         ([HEADER, OLD_START, "By using this etext", OLD_END, *ONE, "End of The Project Gutenberg"
           " Etext of Emma"], [ONE]),
         ([START, *ONE[:20], OLD_START, "By using", OLD_END, ""], [ONE[:20]]),

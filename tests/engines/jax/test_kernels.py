@@ -77,8 +77,9 @@ def fused(*arguments):
 @pytest.mark.parametrize(
     ("padding", "length", "head_size", "heads", "rate"),
     [
-        *((padding, 128, 64, 2, 0.0) for padding in ("at the end", "all but one")),
-        *slow(("in the middle", 384, 16, 3, 0.0), ("at the end", 640, 16, 2, 0.0)),
+        ("at the end", 128, 64, 2, 0.0),
+        *slow(("all but one", 128, 64, 2, 0.0), ("at the end", 640, 16, 2, 0.0)),
+        *slow(("in the middle", 384, 16, 3, 0.0)),
         ("in the middle", 128, 64, 4, 0.1),
         ("rows", 128, 64, 2, 0.0),
         *slow(("rows", 128, 64, 2, 0.1), ("rows", 640, 16, 2, 0.0)),

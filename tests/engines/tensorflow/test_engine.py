@@ -73,26 +73,6 @@ def training_batches(engine, paths):
 
 
 @pytest.mark.integration
-def test_wrong_values_are_named(engine, record_files):
-    """In training as in any batch (test_record_batches.py)."""
-    examples = batch(70, seed=1)
-    examples["masked_lm_positions"][66, 2] = 500
-    write_records(record_files[1], examples)
-    batches = training_batches(engine, record_files)
-    message = f"^{record_files[1]}: example 66: masked_lm_positions must be 0 to 15, not 500$"
-    with pytest.raises(InputError, match=message):
-        read_epoch(batches)
-
-
-@pytest.mark.integration
-def test_valid_values_of_all_records_are_read(engine, record_files):
-    batches = training_batches(engine, record_files)
-    expected = np.concatenate([batch(70, seed=seed)["input_ids"] for seed in (0, 1)])
-    found = np.concatenate(read_epoch(batches))
-    assert sorted(map(bytes, found)) == sorted(map(bytes, expected.astype(found.dtype)))
-
-
-@pytest.mark.integration
 @pytest.mark.parametrize("example", [3, 69])
 def test_damaged_records_are_named(engine, record_files, example):
     with open(record_files[1], "r+b") as file:

@@ -19,12 +19,12 @@ from albert_tf.engines.tensorflow.engine import EvaluationStep, PredictionStep
 from albert_tf.engines.tensorflow.step import TrainingExecution, TrainingStep, clip_by_global_norm
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.kernels import PLAIN_KERNELS, rematerialize
+from albert_tf.modeling.kernels import rematerialize
 from albert_tf.modeling.layers import SelfAttention
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, slow
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 # Where the number of layers makes no difference: tracing them is what takes long.
@@ -72,7 +72,9 @@ def test_a_layer_is_traced_once_and_computed_again_if_asked_for(monkeypatch, rem
     monkeypatch.setattr(
         step_module, "rematerialize", lambda call: again.append(call) or rematerialize(call)
     )
-    graph_of(create_step(dataclasses.replace(CONFIG, num_hidden_layers=3), remat=remat), 4)
+    step = create_step(dataclasses.replace(CONFIG, num_hidden_layers=3), remat=remat)
+    forward = tf.function(step.model, autograph=False)
+    forward.get_concrete_function(batch(4), heads_only=True, execution=step._execution)
     # In the last layer, only the masked positions and [CLS] attend.
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
     assert len(again) == 3 * remat
@@ -175,7 +177,7 @@ def test_clipping_is_by_the_norm_of_all_gradients(clip):
 
 @pytest.mark.integration
 def test_filled_up_examples_count_for_nothing():
-    model = AlbertForPreTraining(CONFIG)
+    model = AlbertForPreTraining(ONE_LAYER)
     step = EvaluationStep(model, PretrainingObjective(), TensorFlowDevices())
     examples = batch(6)
     real = step({**examples, "is_real_example": np.ones(6, "int32")})
@@ -189,39 +191,11 @@ def test_means_of_nothing_are_zero():
     assert means({"masked_lm_loss": 0.0}, {"masked_lm": 0.0}) == {"masked_lm_loss": 0.0}
 
 
-# Few layers: tracing them is what takes long.
-CONFIGS = {
-    # More uses of a kernel than are added up at once.
-    "shared": dataclasses.replace(CONFIG, num_hidden_layers=4),
-    # Two blocks that take turns, with two uses each.
-    "inner groups": dataclasses.replace(CONFIG, inner_group_num=2),
-}
-
-
-def same_tensor(kernel, count):
-    return [kernel] * count
-
-
-EXECUTIONS = {
-    "fused and traced": (CPU_KERNELS, copies_in_groups, True, False),
-    "fused, traced and computed again": (CPU_KERNELS, copies_in_groups, True, True),
-    "plain and computed again": (PLAIN_KERNELS, same_tensor, False, True),
-}
-
-
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("config", "executions"),
-    [
-        ("shared", ["fused, traced and computed again"]),
-        pytest.param(
-            "inner groups", ["fused and traced", "plain and computed again"], marks=pytest.mark.slow
-        ),
-    ],
-)
-def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions):
+def test_outputs_and_gradients_are_those_of_the_plain_layers():
     keras.utils.set_random_seed(0)
-    model = AlbertForPreTraining(CONFIGS[config])
+    # Two blocks that take turns, with two uses each.
+    model = AlbertForPreTraining(dataclasses.replace(CONFIG, inner_group_num=2))
     weights = [weight.value for weight in model.trainable_weights]
 
     # A function, as the training step is: eager gradients of traced layers with remat are wrong.
@@ -234,22 +208,19 @@ def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions)
             loss = sum(tf.reduce_sum(tf.square(each)) for each in logits)
         return (*logits, *map(tf.convert_to_tensor, tape.gradient(loss, weights)))
 
-    plain = outputs_and_gradients()
+    execution = TrainingExecution(CPU_KERNELS, copies_in_groups, traced=True, remat=True)
+    plain, other = outputs_and_gradients(), outputs_and_gradients(execution=execution)
     names = ["masked_lm_logits", "sentence_order_logits"]
     names += [weight.path for weight in model.trainable_weights]
-    for execution in executions:
-        other = outputs_and_gradients(execution=TrainingExecution(*EXECUTIONS[execution]))
-        for path, one, two in zip(names, plain, other, strict=True):
-            # Relative to the largest element, as sums over many elements are.
-            scale = max(np.abs(one).max(), 1e-2)
-            np.testing.assert_allclose(
-                two / scale, one / scale, rtol=0, atol=5e-5, err_msg=f"{execution}: {path}"
-            )
+    for path, one, two in zip(names, plain, other, strict=True):
+        # Relative to the largest element, as sums over many elements are.
+        scale = max(np.abs(one).max(), 1e-2)
+        np.testing.assert_allclose(two / scale, one / scale, rtol=0, atol=5e-5, err_msg=path)
 
 
 @pytest.mark.integration
 def test_matrices_are_cast_once_for_all_uses_of_a_layer():
-    encoder = AlbertEncoder(CONFIGS["shared"], dtype="mixed_bfloat16")
+    encoder = AlbertEncoder(CONFIG, dtype="mixed_bfloat16")
     execution = TrainingExecution(CPU_KERNELS, copies_in_groups, traced=True)
 
     @tf.function
@@ -289,10 +260,7 @@ def at_the_start(optimizer_name: str, settings: dict, micro_batches: int) -> Tra
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("optimizer_name", "micro_batches"),
-    [("lamb", 1), pytest.param("adamw", 2, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("optimizer_name", "micro_batches"), [("lamb", 1), *slow(("adamw", 2))])
 def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
     folder = GOLDEN / f"google_{optimizer_name}_tiny"
     settings = json.loads((folder / "run.json").read_text())

@@ -35,7 +35,7 @@ from albert_tf.tasks.classification.encoding import class_weights
 from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import restore
-from tests.conftest import refusal, slow
+from tests.conftest import refusal
 from tests.support.finetuning import labeled
 from tests.support.kinds_of_tasks import write_weights
 
@@ -244,8 +244,8 @@ def test_a_model_is_saved_where_any_path_says(tmp_path, monkeypatch, folder):
     assert albert_tf.TextClassifier.from_preset(folder).labels == ["a", "b"]
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("target", ["multi_label", *slow("classification")])
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["multi_label", "classification"])
 def test_trained_labels_have_their_types(tmp_path, target):
     model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), target=target)
     labels = [7.0, np.int64(30), 7] if target == "classification" else [[7], [30, 7], []]
@@ -293,7 +293,6 @@ def test_numbered_labels_are_those_of_a_data_set_by_its_numbers():
     ("kind", "labels", "tags"),
     [
         (classification.KIND, None, None),
-        (tagging.KIND, None, "plain"),
         (tagging.KIND, ["O", "B-X", "I-X"], "entities"),
     ],
 )

@@ -140,12 +140,8 @@ CMRC_CASES = [
     ("《村雨城》。", "村雨城", 1, 3, 3, 3),
     ("", "村雨城", 0, 0, 0, 3),
     ("，。", "、", 1, 0, 0, 0),  # nothing is left of both, which scores 0 but is equal
-    ("", "", 1, 0, 0, 0),
-    ("2010年3月", "2010年", 0, 2, 4, 2),
     ("２０１０年", "2010年", 0, 1, 2, 2),  # full width is another word
-    ("iPhone 4S", "iphone 4s", 1, 2, 2, 2),
     ("苹果iPhone手机", "iPhone", 0, 1, 5, 1),
-    ("3,000人", "3，000人", 0, 1, 2, 2),  # "3，000" becomes "3000"
     ("1-2", "12", 1, 1, 1, 1),
     ("人。", "人.", 0, 1, 1, 2),  # only full-width punctuation is removed
     ("……", "…", 0, 0, 1, 1),  # an ellipsis is not
@@ -154,7 +150,6 @@ CMRC_CASES = [
     (" 北京 ", "北京", 1, 2, 2, 2),
     ("北 京", "北京", 0, 2, 2, 2),  # a space inside counts for exact match only
     ("A：B", "a:b", 1, 1, 1, 1),
-    ("㐀", "㐀", 1, 1, 1, 1),
 ]
 
 
@@ -183,7 +178,6 @@ def test_the_longest_run_is_found(prediction, answer):
     ("prediction", "answer", "exact", "score"),
     [
         ("東京タワー", "タワー", 0, 6 / 8),
-        ("東京タワー。", "東京タワー", 1, 1),
         ("ＧＰＳ衛星", "GPS衛星", 1, 1),
         ("星衛", "衛星", 0, 1),  # in any order
         ("New York市", "york 市", 0, 4 / 5),
@@ -201,7 +195,6 @@ def test_scores_per_character(prediction, answer, exact, score):
     [
         (["the cat", "1998"], SQUAD, ""),
         (["Beijing, 北京"], SQUAD, "22.2%"),
-        (["村雨城", "2010年", "iPad"], SQUAD, "33.3%"),
         (["村雨城", "2010年", "iPad", "任天堂游戏谜之村雨城"], CMRC, "63.6%"),
         (["任天堂", "1998年", "ゲーム機"], CHARACTERS, "66.7%"),
         (["กรุงเทพ"], CHARACTERS, "100.0%"),
