@@ -1,5 +1,6 @@
 """What the JAX engine's kernels compute, interpreted, and where they apply."""
 
+import functools
 import json
 import logging
 import os
@@ -64,6 +65,7 @@ def masks(kind, length):
     return jnp.asarray(mask)
 
 
+@functools.partial(jax.jit, static_argnums=0)  # compiled once for all inputs
 def output_and_gradients(function, tensors, mask, upstream):
     output, pullback = jax.vjp(lambda *each: function(*each, mask), *tensors)
     return output, *pullback(upstream)
