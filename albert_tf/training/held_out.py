@@ -14,6 +14,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, parse_json, read_lines, write_text
 from albert_tf.input.record_batches import RecordStream
+from albert_tf.report.sections import Section, Shade, table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.wordpiece import CONTINUES, WordPieceTokenizer
 from albert_tf.tokenizers.words import WORD_START, byte_of, continues_character
@@ -134,6 +135,23 @@ class HeldOut:
             answers["pairs"].append(batch["next_sentence_labels"][weights > 0])
         joined = {part: np.concatenate(each) for part, each in answers.items()}
         return {part: _baseline(each) for part, each in joined.items() if len(each)}
+
+
+def filled_masks(held_out: HeldOut, tokenizer: Tokenizer) -> list[Section]:
+    """Return the part of a report with the recorded predictions; nothing without masks."""
+    recorded = held_out.recorded()
+    rows = []
+    for mask in held_out.masks(tokenizer, recorded):
+        predicted = (Shade(text, 0.4) if text == mask.truth else text for text in mask.predicted)
+        rows.append((f"{mask.before} ____ {mask.after}", mask.truth, *predicted))
+    if not rows:
+        return []
+    columns = dict.fromkeys(("text", "masked", *(f"after step {e.step:,}" for e in recorded)), "")
+    text = (
+        "The most probable tokens for masks of the first examples, right ones shaded. Other masked "
+        "words around them are shown here, but the model did not see them."
+    )
+    return [Section("Filled masks", text, tables=[table(columns, rows)])]
 
 
 def characters_of(tokenizer: Tokenizer) -> np.ndarray:

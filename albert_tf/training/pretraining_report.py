@@ -10,11 +10,11 @@ from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files,
 from albert_tf.logs import counted
 from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
 from albert_tf.report.intervals import wilson
-from albert_tf.report.sections import REPORT_FILE, Headline, Page, Section, Shade, table, write_page
+from albert_tf.report.sections import REPORT_FILE, Headline, Page, Section, table, write_page
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import commands, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
-from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut
+from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut, filled_masks
 from albert_tf.training.minimal_pairs import pairs_table
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
@@ -68,7 +68,7 @@ def write_report(
         sections=[
             *(_scores(f"Results on {text}", task, results, baselines) if results else ()),
             *_pairs(results),
-            *(_filled(held_out, tokenizer) if held_out and tokenizer else ()),
+            *(filled_masks(held_out, tokenizer) if held_out and tokenizer else ()),
             *_learning(task, training, evaluations, baselines, best),
             *_speed(training),
             _data(options, adjacent, model),
@@ -172,22 +172,6 @@ def _pairs(results: Mapping[str, float]) -> list[Section]:
         "hidden. A coin is right half of the time."
     )
     return [Section("Minimal pairs", text, tables=[pairs_table(results)])]
-
-
-def _filled(held_out: HeldOut, tokenizer: Tokenizer) -> list[Section]:
-    recorded = held_out.recorded()
-    rows = []
-    for mask in held_out.masks(tokenizer, recorded):
-        predicted = (Shade(text, 0.4) if text == mask.truth else text for text in mask.predicted)
-        rows.append((f"{mask.before} ____ {mask.after}", mask.truth, *predicted))
-    if not rows:
-        return []
-    columns = dict.fromkeys(("text", "masked", *(f"after step {e.step:,}" for e in recorded)), "")
-    text = (
-        "The most probable tokens for masks of the first examples, right ones shaded. Other masked "
-        "words around them are shown here, but the model did not see them."
-    )
-    return [Section("Filled masks", text, tables=[table(columns, rows)])]
 
 
 def _learning(

@@ -11,10 +11,18 @@ import pathlib
 import platform
 from typing import NamedTuple
 
+from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
+from albert_tf.input.features import pretraining_features
+from albert_tf.input.record_batches import RecordStream
+from albert_tf.input.record_index import RecordIndex
 from albert_tf.options import command, option
+from albert_tf.report.charts import SMOOTHED, Curve, draw_curves
 from albert_tf.report.intervals import wilson
 from albert_tf.report.sections import Headline, Page, Section, render, table
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.held_out import HeldOut, filled_masks
+from albert_tf.training.rows import readable_rows
 from examples.demo.stages import STAGES
 from experiments.workspace import results_in
 
@@ -122,6 +130,29 @@ def headlines(results: Results) -> list[Headline]:
     ]
 
 
+def pretraining(folder: str, results: Results) -> list[Section]:
+    """Return the model with its curve, and held-out masks as it fills them."""
+    config = AlbertConfig.from_json_file(f"{folder}/pretrained/albert_config.json")
+    name, steps = "masked_lm_accuracy", results.held_out["global_step"]
+    curves = [
+        Curve("training", readable_rows(f"{folder}/pretrained/metrics.jsonl"), name, smoothed=True),
+        Curve("held out", [{**results.held_out, "step": steps}], name),
+    ]
+    always = (f"always {results.commonest_token}", results.check["most_frequent_token_accuracy"])
+    text = (
+        f"An encoder of {config.parameter_count():,} parameters: {config.num_hidden_layers} layers "
+        f"that share one set of weights, H = {config.hidden_size}, {config.vocab_size:,} pieces. "
+        f"Trained for {steps:,.0f} steps. {SMOOTHED}"
+    )
+    charts = draw_curves("Masked-token accuracy", curves, [always], percent=True)
+    made = json.loads(read_text(f"{folder}/records/eval.manifest.json"))["settings"]
+    features = pretraining_features(made["max_seq_length"], made["max_predictions_per_seq"])
+    index = RecordIndex.create([f"{folder}/records/eval.tfrecord"])
+    held_out = HeldOut(RecordStream(index, features, 64), 1, f"{folder}/pretrained")
+    tokenizer = Tokenizer.load(f"{folder}/vocabulary.model")
+    return [Section("Pretraining", text, charts=charts), *filled_masks(held_out, tokenizer)]
+
+
 def stages(done: dict[str, dict]) -> Section:
     """Return time and memory of every stage, and links to the reports of those that train."""
     columns = {"stage": "", "what it does": "", "seconds": ".1f", "memory, MB": ",.0f"}
@@ -145,7 +176,10 @@ def run(options: ReportOptions) -> None:
         if packages
         else f"the .txt files of {os.path.basename(corpus)}",
         headlines=headlines(results),
-        sections=[stages(results.state["done"])],
+        sections=[
+            *pretraining(options.output_dir, results),
+            stages(results.state["done"]),
+        ],
         command="make demo" if packages else f"make demo CORPUS={corpus}",
         versions=[
             ("Keras", importlib.metadata.version("keras")),
