@@ -31,6 +31,7 @@ class DemoOptions:
         "documentation of installed Python packages.",
     )
     language: str = option("en", "Language of the text.")
+    vocab_size: int | None = option(None, "Pieces of the vocabulary, if fewer than 8,000.")
     output_dir: str = option("demo", "Folder for all output.")
 
 
@@ -99,8 +100,9 @@ def _words(command: str, options: DemoOptions) -> list[str]:
     corpus = options.corpus or f"{folder}/docs"
     tables = not options.corpus or glob.glob(f"{corpus}/*.jsonl")
     source = f"{'table' if tables else 'books'}:{corpus}"
-    values = {"out": folder, "source": source, "language": options.language}
-    return [word.format(**values) for word in command.split()]
+    size = f"--vocab_size={options.vocab_size}" if options.vocab_size else ""
+    values = {"out": folder, "source": source, "language": options.language, "vocab_size": size}
+    return [*filter(None, (word.format(**values) for word in command.split()))]
 
 
 def _key(before: str, commands: list[list[str]]) -> str:

@@ -62,7 +62,7 @@ STAGES = (
         "Trains a SentencePiece unigram model on the training documents.",
         (
             f"-m data_prep.train_vocabulary {_FLAGS}train_vocabulary.cfg "
-            "--input_file={out}/corpus/train.txt --output_prefix={out}/vocabulary",
+            "--input_file={out}/corpus/train.txt --output_prefix={out}/vocabulary {vocab_size}",
         ),
         ("vocabulary.model", "vocabulary.vocab"),
     ),
