@@ -10,7 +10,7 @@ class Stage(NamedTuple):
         name: key in `stages.json`.
         title, purpose: heading, and what the stage does.
         commands: what follows `python`; `{out}` is replaced by the folder of the demo, `{source}`
-            and `{language}` by the text and its language.
+            and `{language}` by the text and its language, `{vocab_size}` by a flag or nothing.
         made: the files it writes to that folder.
         resumes: whether its commands resume after an interruption.
     """

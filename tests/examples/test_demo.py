@@ -7,6 +7,7 @@ import pytest
 from albert_tf.errors import InputError
 from examples.demo import __main__ as demo
 from examples.demo import package_docs, passages
+from examples.demo.stages import STAGES
 from examples.demo.update_docs import MARK, PAGES, RECORD, ROOT, filled, outputs
 from examples.demo.write_report import Results, headlines
 
@@ -92,6 +93,12 @@ def test_keys_follow_commands_settings_and_what_came_before(tmp_path):
     assert demo._key("before", command) != key
     settings.write_text("--a=2\n")
     assert demo._key("", command) != key
+
+
+def test_a_small_text_has_fewer_pieces():
+    command = next(stage.commands[0] for stage in STAGES if stage.name == "vocabulary")
+    words = demo._words(command, demo.DemoOptions())
+    assert demo._words(command, demo.DemoOptions(vocab_size=4000)) == [*words, "--vocab_size=4000"]
 
 
 CHECK = {
