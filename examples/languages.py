@@ -141,7 +141,9 @@ def run(options: LanguagesOptions) -> None:
         words.append(f"--language={language.partition('-')[0]}")
         if language in _VOCAB_SIZES:
             words.append(f"--vocab_size={_VOCAB_SIZES[language]}")
-        subprocess.run([sys.executable, "-m", "examples.demo", *words], check=True)
+        done = subprocess.run([sys.executable, "-m", "examples.demo", *words])
+        if done.returncode:  # it has said why
+            sys.exit(done.returncode)
         rows.append(row_of(language, folder))
         write_text(f"{out}/languages.md", Table("", _COLUMNS, rows).markdown() + "\n")
     print(read_text(f"{out}/languages.md"))
