@@ -1,6 +1,7 @@
 """Races pretraining from a model of another language against random weights.
 
-    python -m examples.languages --languages=en-us,ru,de,tr --output_dir=languages
+    python -m examples.demo --corpus=NOVELS --output_dir=languages/novels
+    python -m examples.languages --languages=ru,de,tr --output_dir=languages
     python -m benchmarks.other_language --folder=languages --output=race
 
 A step costs the same from every start. The learning rate stays constant after its warm-up, so that
@@ -33,13 +34,14 @@ class Options:
     folder: str = option(help="Folder of examples.languages.")
     output: str = option(help="Folder of the runs.")
     languages: tuple[str, ...] = option(("ru", "de", "tr"), "Folders in --folder.")
-    init_checkpoint: str | None = option(None, "Default: FOLDER/en-us/pretrained.", path="any")
-    steps: tuple[str, ...] = option(("1200", "2800", "5600"), "To report, multiples of 400.")
+    init_checkpoint: str | None = option(None, "Default: FOLDER/novels/pretrained.", path="any")
+    starts: tuple[str, ...] = option(tuple(STARTS), "Of: " + ", ".join(STARTS))
+    steps: tuple[str, ...] = option(("900", "2250", "4500"), "To report, multiples of 225.")
     seeds: int = option(3, "Runs of each.", minimum=1)
 
 
 def run(options: Options) -> None:
-    body = options.init_checkpoint or f"{options.folder}/en-us/pretrained"
+    body = options.init_checkpoint or f"{options.folder}/novels/pretrained"
     lines: list[list[str]] = []
     for language in options.languages:
         made, out = f"{options.folder}/{language}", pathlib.Path(options.output, language)
@@ -50,13 +52,13 @@ def run(options: Options) -> None:
             subprocess.run([sys.executable, "convert_checkpoint.py", *words], check=True)
         common = {
             "flagfile": "configs/demo/pretrain.cfg", "do_train": True, "schedule": "wsd",
-            "num_train_steps": options.steps[-1], "eval_every_steps": 400,
+            "num_train_steps": options.steps[-1], "eval_every_steps": 225,
             "best_checkpoint_metric": "none", "albert_config_file": str(start / "config.json"),
             "input_file": f"{made}/records/train.tfrecord",
             "eval_input_file": f"{made}/records/eval.tfrecord",
         }  # fmt: skip
-        runs: dict[str, list[list[dict]]] = {name: [] for name in STARTS}
-        for seed, name in itertools.product(range(options.seeds), STARTS):
+        runs: dict[str, list[list[dict]]] = {name: [] for name in options.starts}
+        for seed, name in itertools.product(range(options.seeds), options.starts):
             folder = out / f"{name.replace(' ', '-')}-{seed}"
             flags = {**common, **STARTS[name], "random_seed": seed, "output_dir": str(folder)}
             if name != "random":
@@ -67,7 +69,7 @@ def run(options: Options) -> None:
                 (folder / "done").touch()
             evaluations = (folder / "evaluations.jsonl").read_text().splitlines()
             runs[name].append([json.loads(line) for line in evaluations])
-        steps = [row["step"] for row in runs["random"][0]]
+        steps = [row["step"] for row in runs[options.starts[0]][0]]
         curves = [
             (name, steps, np.mean([[row["masked_lm_accuracy"] for row in r] for r in each], axis=0))
             for name, each in runs.items()

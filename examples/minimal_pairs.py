@@ -1,6 +1,6 @@
 """Writes minimal pairs of English sentences from templates, for a first look at a small model.
 
-    python -m examples.minimal_pairs > pairs.tsv
+    python -m examples.minimal_pairs pairs.tsv
     albert-analyze pairs --model=demo/pretrained --input_file=pairs.tsv
 
 Each line has a good sentence, a bad one and the phenomenon. All bad sentences of a phenomenon have
@@ -9,7 +9,10 @@ common enough for a model of twenty minutes.
 """
 
 import itertools
+import sys
 from collections.abc import Iterator
+
+from albert_tf.files import write_text
 
 # Singular, plural, pronoun.
 PEOPLE = [
@@ -45,5 +48,4 @@ def pairs() -> Iterator[tuple[str, str, str]]:
 
 
 if __name__ == "__main__":
-    for pair in pairs():
-        print(*pair, sep="\t")
+    write_text(sys.argv[1], "".join("\t".join(pair) + "\n" for pair in pairs()))

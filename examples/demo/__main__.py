@@ -20,7 +20,7 @@ from albert_tf.children import child, stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, remove, sizes, write_text
 from albert_tf.options import command, option
-from examples.demo.stages import DOCS, STAGES
+from examples.demo.stages import DOCS, PAIRS, STAGES, Stage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ def run(options: DemoOptions) -> None:
     if options.corpus and not os.path.isdir(options.corpus):
         raise InputError(f"`corpus`={options.corpus}: no such folder of .txt files")
     corpus = os.path.abspath(options.corpus) if options.corpus else "package_docs"
-    stages = [stage for stage in STAGES if not (options.corpus and stage is DOCS)]
+    stages = chosen(options)
     state = opened(options.output_dir, corpus)
     start = time.monotonic()
     key = ""
@@ -70,6 +70,12 @@ def run(options: DemoOptions) -> None:
         )
     minutes = (time.monotonic() - start) / 60
     print(f"\nAll done in {minutes:.1f} minutes. Open {options.output_dir}/report.html")
+
+
+def chosen(options: DemoOptions) -> list[Stage]:
+    """Return the stages that a text has."""
+    omitted = {DOCS: options.corpus is not None, PAIRS: options.language != "en"}
+    return [stage for stage in STAGES if not omitted.get(stage)]
 
 
 def opened(folder: str, corpus: str) -> dict[str, Any]:

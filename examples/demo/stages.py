@@ -43,6 +43,17 @@ DOCS = Stage(
     ),
     ("docs",),
 )
+PAIRS = Stage(
+    "pairs",
+    "Minimal pairs",
+    "Counts how often a good English sentence is more probable than a bad one.",
+    (
+        "-m examples.minimal_pairs {out}/pairs.tsv",
+        "-m albert_tf.analysis pairs --model={out}/pretrained --input_file={out}/pairs.tsv "
+        "--output_dir={out}/pairs",
+    ),
+    ("pairs.tsv", "pairs"),
+)
 STAGES = (
     DOCS,
     Stage(
@@ -142,6 +153,7 @@ STAGES = (
         ),
         ("export_check.json",),
     ),
+    PAIRS,
     Stage(
         "report",
         "Report",

@@ -12,7 +12,7 @@ import platform
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import read_lines, read_text, write_text
+from albert_tf.files import exists, read_lines, read_text, write_text
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
@@ -22,6 +22,7 @@ from albert_tf.report.intervals import wilson
 from albert_tf.report.sections import Headline, Page, Section, render, table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.held_out import HeldOut, filled_masks
+from albert_tf.training.minimal_pairs import pairs_table
 from albert_tf.training.rows import readable_rows
 from examples.demo.stages import STAGES
 from experiments.workspace import results_in
@@ -153,6 +154,22 @@ def pretraining(folder: str, results: Results) -> list[Section]:
     return [Section("Pretraining", text, charts=charts), *filled_masks(held_out, tokenizer)]
 
 
+def minimal_pairs(folder: str) -> list[Section]:
+    """Return the accuracies on minimal pairs, which only English has."""
+    if not exists(f"{folder}/pairs/pairs.json"):
+        return []
+    (found,) = json.loads(read_text(f"{folder}/pairs/pairs.json"))["models"]
+    shown = pairs_table(found["pairs"], found["original"])
+    return [
+        Section(
+            "Minimal pairs",
+            "How often the good one of two sentences is more probable, by what they differ in; "
+            "50% by chance.",
+            tables=[shown],
+        )
+    ]
+
+
 def stages(done: dict[str, dict]) -> Section:
     """Return time and memory of every stage, and links to the reports of those that train."""
     columns = {"stage": "", "what it does": "", "seconds": ".1f", "memory, MB": ",.0f"}
@@ -178,6 +195,7 @@ def run(options: ReportOptions) -> None:
         headlines=headlines(results),
         sections=[
             *pretraining(options.output_dir, results),
+            *minimal_pairs(options.output_dir),
             stages(results.state["done"]),
         ],
         command="make demo" if packages else f"make demo CORPUS={corpus}",

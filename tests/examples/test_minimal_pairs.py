@@ -1,19 +1,17 @@
 """The generator of minimal pairs."""
 
 import collections
-import io
 import re
 import runpy
-from contextlib import redirect_stdout
 
 from albert_tf.input.minimal_pairs import read_pairs
 
 
-def test_frequencies_of_words_decide_nothing(tmp_path):
-    with redirect_stdout(io.StringIO()) as output:
-        runpy.run_module("examples.minimal_pairs", run_name="__main__")
-    (tmp_path / "pairs.tsv").write_text(output.getvalue())
-    pairs = read_pairs([str(tmp_path / "pairs.tsv")], "eval_pairs")
+def test_frequencies_of_words_decide_nothing(tmp_path, monkeypatch):
+    path = str(tmp_path / "pairs.tsv")
+    monkeypatch.setattr("sys.argv", ["minimal_pairs", path])
+    runpy.run_module("examples.minimal_pairs", run_name="__main__")
+    pairs = read_pairs([path], "eval_pairs")
     assert 300 < len(pairs) == len({(pair.good, pair.bad) for pair in pairs})
     found = collections.Counter(pair.phenomenon for pair in pairs)
     assert min(found.values()) >= 40
