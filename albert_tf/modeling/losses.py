@@ -123,7 +123,8 @@ class PretrainingObjective(Objective):
             document), "none" (no pairs) or another of `PAIR_OBJECTIVES`. All have the same head and
             loss; only their names differ.
         characters: of each token of the vocabulary, integers `[vocab]`, -1 if unknown. With them,
-            `characters_loss` is the sum over masked tokens, whose weight is their characters; it is
+            `characters_loss` is the sum over masked tokens, whose weight is their characters, and
+            `characters_accuracy` the share of their characters in tokens predicted right; they are
             measured, but not learned.
 
     Example:
@@ -145,7 +146,7 @@ class PretrainingObjective(Objective):
         self._characters = characters
         if characters is not None:
             self.parts += ("characters",)
-            self.quantities += ("characters_loss",)
+            self.quantities += ("characters_loss", "characters_accuracy")
         pairs = ("next_sentence_labels",) if self._pair_parts else ()
         self.labels = ("masked_lm_ids", "masked_lm_weights", *pairs)
 
@@ -155,8 +156,8 @@ class PretrainingObjective(Objective):
         pairs = {part: ops.sum(_pair_weights(batch)) for part in self._pair_parts}
         counted = {}
         if self._characters is not None:
-            counts = ops.maximum(self._counts(batch), 0.0)
-            counted["characters"] = ops.sum(counts * batch["masked_lm_weights"] * examples[:, None])
+            weights = batch["masked_lm_weights"] * examples[:, None]
+            counted["characters"] = ops.sum(weights * ops.maximum(self._counts(batch), 0.0))
         return {"masked_lm": masked, **pairs, **counted}
 
     def _counts(self, batch):
@@ -172,8 +173,10 @@ class PretrainingObjective(Objective):
             "masked_lm_accuracy": ops.sum(masked * hits),
         }
         if self._characters is not None:
-            is_known = ops.cast(self._counts(batch) >= 0, "float32")
+            counts = self._counts(batch)
+            is_known = ops.cast(counts >= 0, "float32")
             sums["characters_loss"] = ops.sum(masked * losses * is_known)
+            sums["characters_accuracy"] = ops.sum(masked * hits * ops.maximum(counts, 0.0))
         for part in self._pair_parts:
             labels, weights = batch["next_sentence_labels"], _pair_weights(batch)
             labels = labels if "next_sentence_weights" in batch else labels[:, 0]

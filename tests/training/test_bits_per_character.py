@@ -90,3 +90,15 @@ def test_words_of_equal_probability_have_equal_bits(vocabularies):
     by_letter, of_letters = bits_per_character(vocabularies["letters.txt"], with_probability)
     assert words == pytest.approx(by_letter) == pytest.approx(9 / 23)
     assert of_letters < loss / 2, "whereas the loss of a token depends on the vocabulary"
+
+
+def test_a_token_predicted_right_counts_by_its_characters(vocabularies):
+    tokenizer = vocabularies["words.txt"]
+    ids = np.array([tokenizer.encode("the 1999 .") + [tokenizer.unk_id]])
+    answers = np.array([tokenizer.encode("cat 1999 .") + [tokenizer.unk_id]])
+    batch = {"input_ids": ids, "masked_lm_ids": ids, "masked_lm_weights": np.ones((1, 4))}
+    objective = PretrainingObjective("none", characters_of(tokenizer))
+    outputs = {"masked_lm_logits": np.eye(tokenizer.vocab_size, dtype=np.float32)[answers]}
+    found = means(objective.sums(outputs, batch), objective.weights(batch))
+    assert found["characters_accuracy"] == pytest.approx(5 / 8)
+    assert found["masked_lm_accuracy"] == pytest.approx(3 / 4, abs=1e-4)
