@@ -47,5 +47,9 @@ def pairs() -> Iterator[tuple[str, str, str]]:
         yield f"The old {one} {action} it.", f"The {one} old {action} it.", "word order: adjective"
 
 
+def write_pairs(path: str) -> None:
+    write_text(path, "".join("\t".join(pair) + "\n" for pair in pairs()))
+
+
 if __name__ == "__main__":
-    write_text(sys.argv[1], "".join("\t".join(pair) + "\n" for pair in pairs()))
+    write_pairs(sys.argv[1])

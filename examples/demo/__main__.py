@@ -20,7 +20,8 @@ from albert_tf.children import child, stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, remove, sizes, write_text
 from albert_tf.options import command, option
-from examples.demo.stages import DOCS, PAIRS, STAGES, Stage
+from examples.demo.stages import DOCS, STAGES
+from examples.minimal_pairs import write_pairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +41,10 @@ def run(options: DemoOptions) -> None:
     if options.corpus and not os.path.isdir(options.corpus):
         raise InputError(f"`corpus`={options.corpus}: no such folder of .txt files")
     corpus = os.path.abspath(options.corpus) if options.corpus else "package_docs"
-    stages = chosen(options)
+    stages = [stage for stage in STAGES if not (options.corpus and stage is DOCS)]
     state = opened(options.output_dir, corpus)
+    if options.language == "en":
+        write_pairs(f"{options.output_dir}/pairs.tsv")
     start = time.monotonic()
     key = ""
     for number, stage in enumerate(stages, start=1):
@@ -72,12 +75,6 @@ def run(options: DemoOptions) -> None:
     print(f"\nAll done in {minutes:.1f} minutes. Open {options.output_dir}/report.html")
 
 
-def chosen(options: DemoOptions) -> list[Stage]:
-    """Return the stages that a text has."""
-    omitted = {DOCS: options.corpus is not None, PAIRS: options.language != "en"}
-    return [stage for stage in STAGES if not omitted.get(stage)]
-
-
 def opened(folder: str, corpus: str) -> dict[str, Any]:
     """Return the stages of a folder that were started and finished; "corpus" is their text.
 
@@ -106,8 +103,13 @@ def _words(command: str, options: DemoOptions) -> list[str]:
     corpus = options.corpus or f"{folder}/docs"
     tables = not options.corpus or glob.glob(f"{corpus}/*.jsonl")
     source = f"{'table' if tables else 'books'}:{corpus}"
-    size = f"--vocab_size={options.vocab_size}" if options.vocab_size else ""
-    values = {"out": folder, "source": source, "language": options.language, "vocab_size": size}
+    values = {
+        "out": folder,
+        "source": source,
+        "language": options.language,
+        "vocab_size": f"--vocab_size={options.vocab_size}" if options.vocab_size else "",
+        "eval_pairs": f"--eval_pairs={folder}/pairs.tsv" if options.language == "en" else "",
+    }
     return [*filter(None, (word.format(**values) for word in command.split()))]
 
 

@@ -10,7 +10,8 @@ class Stage(NamedTuple):
         name: key in `stages.json`.
         title, purpose: heading, and what the stage does.
         commands: what follows `python`; `{out}` is replaced by the folder of the demo, `{source}`
-            and `{language}` by the text and its language, `{vocab_size}` by a flag or nothing.
+            and `{language}` by the text and its language, `{vocab_size}` and
+            `{eval_pairs}` by a flag or nothing.
         made: the files it writes to that folder.
         resumes: whether its commands resume after an interruption.
     """
@@ -42,17 +43,6 @@ DOCS = Stage(
         "--output_dir={out}/docs",
     ),
     ("docs",),
-)
-PAIRS = Stage(
-    "pairs",
-    "Minimal pairs",
-    "Counts how often a good English sentence is more probable than a bad one.",
-    (
-        "-m examples.minimal_pairs {out}/pairs.tsv",
-        "-m albert_tf.analysis pairs --model={out}/pretrained --input_file={out}/pairs.tsv "
-        "--output_dir={out}/pairs",
-    ),
-    ("pairs.tsv", "pairs"),
 )
 STAGES = (
     DOCS,
@@ -101,7 +91,10 @@ STAGES = (
         "evaluation",
         "Evaluation",
         "Measures both objectives on the held-out documents, in float32.",
-        (f"{_PRETRAIN} --do_eval --dtype=float32 --eval_input_file={{out}}/records/eval.tfrecord",),
+        (
+            f"{_PRETRAIN} --do_eval --dtype=float32 "
+            "--eval_input_file={out}/records/eval.tfrecord {eval_pairs}",
+        ),
         ("pretrained/eval_results.txt",),
     ),
     Stage(
@@ -153,7 +146,6 @@ STAGES = (
         ),
         ("export_check.json",),
     ),
-    PAIRS,
     Stage(
         "report",
         "Report",

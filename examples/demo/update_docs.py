@@ -40,7 +40,7 @@ _OUTPUTS = {
     "vocabulary": ("data_prep.train_vocabulary", "."),
     "records": ("data_prep.create_pretraining_data", r" examples from |: [\d,]+ (examples|rows)$"),
     "pretraining": ("--do_train --input_file", "^starting|^step |^report in "),
-    "evaluation": ("--do_eval", r"^all |global_step =|^loss =|_accuracy =|^report in "),
+    "evaluation": ("--do_eval", r"^all |global_step =|^loss =|(lm|order)_accuracy =|^report in "),
     "finetuning": (
         r"demo\.passages|finetune\.cfg",
         "sources: |^step .* 0:00 left|^eval_accuracy|^report in ",

@@ -12,7 +12,7 @@ import platform
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
-from albert_tf.files import exists, read_lines, read_text, write_text
+from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
@@ -151,23 +151,11 @@ def pretraining(folder: str, results: Results) -> list[Section]:
     index = RecordIndex.create([f"{folder}/records/eval.tfrecord"])
     held_out = HeldOut(RecordStream(index, features, 64), 1, f"{folder}/pretrained")
     tokenizer = Tokenizer.load(f"{folder}/vocabulary.model")
-    return [Section("Pretraining", text, charts=charts), *filled_masks(held_out, tokenizer)]
-
-
-def minimal_pairs(folder: str) -> list[Section]:
-    """Return the accuracies on minimal pairs, which only English has."""
-    if not exists(f"{folder}/pairs/pairs.json"):
-        return []
-    (found,) = json.loads(read_text(f"{folder}/pairs/pairs.json"))["models"]
-    shown = pairs_table(found["pairs"], found["original"])
-    return [
-        Section(
-            "Minimal pairs",
-            "How often the good one of two sentences is more probable, by what they differ in; "
-            "50% by chance.",
-            tables=[shown],
-        )
-    ]
+    sections = [Section("Pretraining", text, charts=charts), *filled_masks(held_out, tokenizer)]
+    if "pairs_accuracy" in results.held_out:  # of English
+        text = "How often the good one of two sentences is more probable; 50% by chance."
+        sections.append(Section("Minimal pairs", text, tables=[pairs_table(results.held_out)]))
+    return sections
 
 
 def stages(done: dict[str, dict]) -> Section:
@@ -195,7 +183,6 @@ def run(options: ReportOptions) -> None:
         headlines=headlines(results),
         sections=[
             *pretraining(options.output_dir, results),
-            *minimal_pairs(options.output_dir),
             stages(results.state["done"]),
         ],
         command="make demo" if packages else f"make demo CORPUS={corpus}",

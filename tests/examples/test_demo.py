@@ -9,7 +9,7 @@ from examples.demo import __main__ as demo
 from examples.demo import package_docs, passages
 from examples.demo.stages import STAGES
 from examples.demo.update_docs import MARK, PAGES, RECORD, ROOT, filled, outputs
-from examples.demo.write_report import Results, headlines, minimal_pairs
+from examples.demo.write_report import Results, headlines
 
 
 @pytest.fixture
@@ -101,6 +101,15 @@ def test_a_small_text_has_fewer_pieces():
     assert demo._words(command, demo.DemoOptions(vocab_size=4000)) == [*words, "--vocab_size=4000"]
 
 
+def test_only_english_has_minimal_pairs():
+    (command,) = next(stage.commands for stage in STAGES if stage.name == "evaluation")
+    english, german = (
+        demo._words(command, demo.DemoOptions(output_dir="out", language=language))
+        for language in ("en", "de")
+    )
+    assert english == [*german, "--eval_pairs=out/pairs.tsv"]
+
+
 CHECK = {
     "masked_lm_accuracy": 0.3,
     "masked_tokens": 2000,
@@ -125,23 +134,6 @@ def test_results_of_the_export_are_compared():
     assert order.notes[0] == "95% interval 50.2% to 69.1%, 100 pairs"  # Wilson
     held_out["sentence_order_accuracy"] = 0.62
     assert headlines(results)[3].value == "differs by 0.02"
-
-
-def test_only_english_has_minimal_pairs(tmp_path):
-    assert minimal_pairs(str(tmp_path)) == []
-    found = {"pairs_accuracy": 0.75, "pairs_weight": 440.0}
-    (tmp_path / "pairs").mkdir()
-    (tmp_path / "pairs/pairs.json").write_text(
-        json.dumps({"models": [{"pairs": found, "original": {"pairs_accuracy": 0.5}}]})
-    )
-    (section,) = minimal_pairs(str(tmp_path))
-    assert section.tables[0].rows[0][:3] == ("all", "440", "75.0%")
-    english, german = (
-        [stage.name for stage in demo.chosen(demo.DemoOptions(corpus="x", language=language))]
-        for language in ("en", "de")
-    )
-    assert english == [stage.name for stage in STAGES[1:]]
-    assert german == [name for name in english if name != "pairs"]
 
 
 def test_pages_have_the_figures_of_one_run():

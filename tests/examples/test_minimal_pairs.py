@@ -2,15 +2,14 @@
 
 import collections
 import re
-import runpy
 
 from albert_tf.input.minimal_pairs import read_pairs
+from examples.minimal_pairs import write_pairs
 
 
-def test_frequencies_of_words_decide_nothing(tmp_path, monkeypatch):
+def test_frequencies_of_words_decide_nothing(tmp_path):
     path = str(tmp_path / "pairs.tsv")
-    monkeypatch.setattr("sys.argv", ["minimal_pairs", path])
-    runpy.run_module("examples.minimal_pairs", run_name="__main__")
+    write_pairs(path)
     pairs = read_pairs([path], "eval_pairs")
     assert 300 < len(pairs) == len({(pair.good, pair.bad) for pair in pairs})
     found = collections.Counter(pair.phenomenon for pair in pairs)
