@@ -53,6 +53,8 @@ def read_evaluation_sets(patterns: Sequence[str]) -> EvaluationSets:
         texts = long = 0
         parts = [np.empty(0, np.uint64)]
         paths = files.files_below(name) if files.is_folder(name) else [name]
+        if not paths:
+            raise InputError(f"`decontaminate`={name}: the folder is empty")
         all_texts = itertools.chain.from_iterable(map(_texts, paths))
         while batch := list(itertools.islice(all_texts, _TEXTS_AT_ONCE)):
             words = find_words(batch)

@@ -6,6 +6,7 @@ scripts without spaces, too.
 Sources: Gopher, arXiv 2112.11446, table A1; C4, arXiv 1910.10683; FineWeb, arXiv 2406.17557.
 """
 
+import math
 import os
 import re
 import tomllib
@@ -23,6 +24,7 @@ PACKAGED = "default"  # the name of the packaged rules
 OFF = "off"
 _FILE = os.path.join(os.path.dirname(__file__), "quality_rules.toml")
 _SHORT_LINE_WORDS = 5
+_NO_SHARES = ("words", "word_length")
 _WORD_PARTS = 4
 
 _ELLIPSIS = r"(?:…|\.\.\.)"
@@ -50,6 +52,10 @@ def read_quality(path: str, language: str) -> "Quality":
     kept = {rule: limit for rule, limit in limits.items() if limit != OFF}
     if not kept:
         raise InputError(f"`quality`={path}: turns all rules off")
+    for rule, limit in kept.items():
+        most = kept.get(rule.replace("min_", "max_"), limit)
+        if limit > most:
+            raise InputError(f"`quality`={path}: {rule}={limit}: is above the maximum, {most}")
     return Quality(kept)
 
 
@@ -78,10 +84,18 @@ def _limits(file: str, language: str, known: dict[str, Any]) -> dict[str, Any]:
                 raise InputError(
                     f"`quality`={file}: {rule!r} is no rule; the rules are {', '.join(known)}"
                 )
-            if limit != OFF and (isinstance(limit, bool | str) or not limit >= 0):
+            is_share = rule[4:] not in _NO_SHARES
+            most = 1.0 if is_share else math.inf
+            if limit != OFF and (isinstance(limit, bool | str) or not 0 <= limit <= most):
                 raise InputError(
-                    f"`quality`={file}: {rule}={limit!r}: must be a number, or {OFF!r}"
+                    f"`quality`={file}: {rule}={limit!r}: must be "
+                    f"a number{' of at most 1' * is_share}, or {OFF!r}"
                 )
+    for tag in (*languages, *(f"und-{script}" for script in scripts)):
+        if not langcodes.tag_is_valid(tag):
+            raise InputError(
+                f"`quality`={file}: {tag.removeprefix('und-')} is no language or script"
+            )
     code = re.split("[-_]", language)[0]
     script = str(langcodes.Language.get(language).maximize().script)
     return default | languages.get(code, scripts.get(script, others))

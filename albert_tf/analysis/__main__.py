@@ -8,6 +8,7 @@
 `albert-analyze NAME --help` lists the flags of an analysis.
 """
 
+import contextlib
 import functools
 import importlib
 import os
@@ -24,7 +25,7 @@ from albert_tf.analysis.analysis_options import (
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import, restart_in_utf8
-from albert_tf.files import make_folder, to_json, write_text
+from albert_tf.files import folder_of_one, to_json, write_text
 from albert_tf.flag_help import version_line
 from albert_tf.options import command
 from albert_tf.terminal import ending_quietly, program_name
@@ -45,20 +46,20 @@ def run_analysis(name: str, options: OutputOptions) -> None:
     Raises:
         InputError: If a flag, the model or a text is invalid.
     """
-    if options.output_dir is not None:
-        make_folder(options.output_dir, "output_dir")
-    if isinstance(options, ModelOptions):
-        select_engine(options.engine or os.environ.get("KERAS_BACKEND") or installed_engine())
-    with quiet_import():
+    folder = options.output_dir
+    with folder_of_one(folder, "output_dir") if folder else contextlib.nullcontext():
         if isinstance(options, ModelOptions):
-            load_keras()
-        module = importlib.import_module(f"albert_tf.analysis.{name}")
-    written = module.run(options)
-    for file, content in written.items():
-        text = content
-        if not isinstance(content, str):  # of which small changes are readable, line by line
-            text = to_json(content, indent=1, ensure_ascii=False) + "\n"
-        write_text(os.path.join(options.output_dir or "", file), text)
+            select_engine(options.engine or os.environ.get("KERAS_BACKEND") or installed_engine())
+        with quiet_import():
+            if isinstance(options, ModelOptions):
+                load_keras()
+            module = importlib.import_module(f"albert_tf.analysis.{name}")
+        written = module.run(options)
+        for file, content in written.items():
+            text = content
+            if not isinstance(content, str):  # of which small changes are readable, line by line
+                text = to_json(content, indent=1, ensure_ascii=False) + "\n"
+            write_text(os.path.join(folder or "", file), text)
     if written:
         print(f"wrote {', '.join(written)} to {options.output_dir}")
 

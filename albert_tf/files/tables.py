@@ -220,7 +220,7 @@ def _named(
             names = tuple(str(column) for column in range(1, len(fields) + 1))
         problem = ""
         if len(fields) != len(names):
-            problem = f"{len(fields)} fields, but the header has {len(names)} ({', '.join(names)})"
+            problem = f"{len(fields)} fields instead of {len(names)} ({', '.join(names)})"
         yield Row(f"{path}:{number}", dict(zip(names, fields, strict=False)), problem)
     if names is None:
         raise InputError(f"{path}: empty; the first line must name the columns")

@@ -53,7 +53,7 @@ def with_new_pieces(
         if len(given) > 1:
             raise InputError(f"`{given[1]}`: adds to the model's vocabulary, not `new_vocabulary`")
         with arguments_renamed(path="new_vocabulary"):
-            return Tokenizer.load(options.new_vocabulary)
+            return Tokenizer.load(options.new_vocabulary, options.do_lower_case)
     if options.add_pieces:
         pieces = _listed_pieces(options.add_pieces, tokenizer)
         with arguments_renamed(pieces="add_pieces"):

@@ -247,7 +247,8 @@ def _find_tokenizers(
 
     def load(path: str) -> Tokenizer:
         with arguments_renamed(path="spm_model_file"):
-            return load_tokenizer(path, options.do_lower_case, [adjacent])
+            lower = None if options.new_vocabulary else options.do_lower_case
+            return load_tokenizer(path, lower, [adjacent])
 
     own = extended = load(path)
     if options.spm_model_file and adjacent.vocabulary:

@@ -56,8 +56,8 @@ class ConvertOptions(WithPaths):
     )
     do_lower_case: bool | None = option(
         None,
-        "Whether to lower-case text before tokenization; by default, what is recorded next to the "
-        "weights, or true unless the vocabulary has capital letters.",
+        "Whether to lower-case text before tokenization with the vocabulary of --output; by "
+        "default, what is recorded next to it, or true unless it has capital letters.",
     )
     allow_partial: bool = option(
         False, "Convert the weights that match even if others are missing or unknown."

@@ -88,15 +88,22 @@ def _known(old: Tokenizer, ids: list[int]) -> list[int]:
 
 
 def _translations(path: str, old: Tokenizer, new: Tokenizer) -> dict[int, list[int]]:
-    """Return the pieces of the translations of those words in a list that are a new piece."""
+    """Return the pieces of the translations of those words in a list that are a new piece.
+
+    A word that the list does not have starts from the translation of its lower-cased form.
+    """
     translations = collections.defaultdict[int, list[int]](list)
+    capitalized = collections.defaultdict[int, list[int]](list)
     for place, line in files.located_lines(path):
         columns = [column.strip() for column in line.split("\t")]
         if len(columns) != 2 or not all(columns):
             raise InputError(
                 f"`dictionary`={place}: {line!r}: must be a word, a tab and its translation"
             )
-        ids = new.encode(columns[0])
-        if len(ids) == 1:
-            translations[ids[0]] += _known(old, old.encode(columns[1]))
-    return {id: rows for id, rows in translations.items() if rows}
+        rows = _known(old, old.encode(columns[1]))
+        for found, word in ((capitalized, columns[0].capitalize()), (translations, columns[0])):
+            if rows and len(ids := new.encode(word)) == 1:
+                found[ids[0]] += rows
+    if not translations:
+        logger.warning("%s: no word in it is a piece that can be translated", path)
+    return capitalized | translations

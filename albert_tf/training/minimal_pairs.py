@@ -5,6 +5,7 @@ order, reference, ... Sentences are compared by their pseudo-log-likelihoods (`P
 as `original`, that of single tokens; see `albert_tf.training.likelihood`).
 """
 
+import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -24,6 +25,8 @@ from albert_tf.training.likelihood import (
     pseudo_log_likelihoods,
 )
 from albert_tf.training.loop import has_nan, predict
+
+logger = logging.getLogger(__name__)
 
 # What results about all pairs, and those about a phenomenon, begin with.
 _ALL, _EACH = "pairs", "pairs/"
@@ -62,6 +65,12 @@ class PairScorer:
                     f"{limit:,}"
                 )
             longest = max(longest, len(ids))
+        same = sum(map(np.array_equal, self._sequences[::2], self._sequences[1::2]))
+        if same:
+            logger.warning(
+                "minimal pairs: %s of %s are the same tokens in both sentences, which is wrong",
+                f"{same:,}", f"{len(pairs):,}",
+            )  # fmt: skip
         self._length = next(each for each in length_buckets(limit) if each >= longest)
         checksum = zlib.crc32("\n".join(texts).encode())
         engine.workers.check_same({"minimal pairs": {"count": len(pairs), "checksum": checksum}})

@@ -311,8 +311,15 @@ class PretrainingOptions(TrainingOptions):
         super().check()
         self.check_steps()
         self.stage(0)  # raises the errors of `batch_size_warmup`
-        if self.train_only and not re.fullmatch("embeddings:[1-9][0-9]{0,8}", self.train_only):
-            raise InputError(f"`train_only`={self.train_only}: must be embeddings:STEPS")
+        if self.train_only:
+            if not re.fullmatch("embeddings:[1-9][0-9]{0,8}", self.train_only):
+                raise InputError(f"`train_only`={self.train_only}: must be embeddings:STEPS")
+            if self._steps_of_embeddings > self.num_train_steps:
+                raise InputError(
+                    f"`train_only`={self.train_only}: the run has {self.num_train_steps:,} steps"
+                )
+            if not self.init_checkpoint:
+                raise InputError(f"`train_only`={self.train_only}: needs `init_checkpoint`")
         if not (self.do_train or self.do_eval):
             raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:
@@ -333,7 +340,10 @@ class PretrainingOptions(TrainingOptions):
         """Return arguments of the optimizer, with the steps at which weights start to change."""
         arguments = super().optimizer_arguments(config)
         if self.train_only:
-            start = int(self.train_only.partition(":")[2])
-            scales = (*((pattern, 1.0) for pattern in OF_PIECES), ("", 1.0, start))
-            arguments["learning_rate_scales"] = scales
+            of_pieces = ((pattern, 1.0) for pattern in OF_PIECES)
+            arguments["learning_rate_scales"] = (*of_pieces, ("", 1.0, self._steps_of_embeddings))
         return arguments
+
+    @property
+    def _steps_of_embeddings(self) -> int:
+        return int((self.train_only or "").partition(":")[2])

@@ -101,7 +101,8 @@ def test_every_analysis_of_a_training_folder(tmp_path, capsys, monkeypatch):
     flags = {"model": f"{trained}/albert_config.json", "text": "a [MASK]"}
     run("attention", tmp_path, **flags)
     with pytest.raises(InputError, match="`model`=base_v2: is a config without weights"):
-        run("attention", tmp_path, **{**flags, "model": "base_v2"})
+        run("attention", tmp_path / "failed", **{**flags, "model": "base_v2"})
+    assert not (tmp_path / "failed/out").exists()
     run("parameters", tmp_path, model=("base_v2",))
     assert "wrote parameters.json, parameters.svg to " in capsys.readouterr().out
 

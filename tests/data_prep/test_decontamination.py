@@ -158,8 +158,8 @@ def test_processes_and_interruptions_change_nothing(corpus, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, r"`decontaminate`=.*/eval: no text there has 13 words, by which it could be found"),
-        ({"a.tsv": f"{NEARLY}\n"}, "`decontaminate`=.*/eval: no text there has 13 words"),
+        ({}, "`decontaminate`=.*/eval: the folder is empty"),
+        ({"a.tsv": f"{NEARLY}\n"}, "=.*/eval: no text there has 13 words, by which it could be f"),
         ({"a.json": f'{{"a": "{SECRET}"'}, r"eval/a\.json: not JSON \("),
         ({"a.jsonl": '{"a": 1}\n{"a"\n'}, r"eval/a\.jsonl:2: not JSON \("),
         ({"a.txt": b"\xff"}, r"eval/a\.txt: line 1 is not UTF-8"),

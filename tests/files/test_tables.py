@@ -127,13 +127,13 @@ BAD = {
     "a.tsv": (b"", "a.tsv: empty"),
     "b.tsv": (
         b"text\tlabel\nx\ty\nz\n",
-        r"b.tsv:3: 1 fields, but the header has 2 \(text, label\)",
+        r"b.tsv:3: 1 fields instead of 2 \(text, label\)",
     ),
     "c.tsv": (b"text\ttext\nx\ty\n", "c.tsv:1: two columns are named 'text'"),
     "d.tsv": ("text\nschön\n".encode("latin-1"), "d.tsv: line 2 is not UTF-8"),
     "a.csv": (b'text,label\n"one\ntwo",x\n"an open one,y\nmore,z\n', "a.csv:4: the quotation mark"),
     "b.csv": (b'text,label\n"one" two,x\n', "b.csv:2: the quotation mark"),
-    "c.csv": (b"text,label\none,two,x\n", "c.csv:2: 3 fields, but the header has 2"),
+    "c.csv": (b"text,label\none,two,x\n", "c.csv:2: 3 fields instead of 2"),
     "d.csv": ("text\nschön\n".encode("utf-16"), "d.csv: line 1 is not UTF-8"),
     "a.jsonl": (b'{"text": "x"}\n{"text": \n', "a.jsonl:2: not a JSON object on a line"),
     "b.jsonl": (b"[1, 2]\n", "b.jsonl:1: not a JSON object .* \\(must be object, not array\\)"),
@@ -172,7 +172,7 @@ def test_merged_cells_are_named(tmp_path):
 
 def test_a_sheet_s_wide_row_is_too_wide(tmp_path):
     write_xlsx(tmp_path / "a.xlsx", [["text", "label"], ["x", "y", "z"]])
-    with pytest.raises(InputError, match="a.xlsx:2: 3 fields, but the header has 2"):
+    with pytest.raises(InputError, match="a.xlsx:2: 3 fields instead of 2"):
         values(tmp_path / "a.xlsx")
 
 

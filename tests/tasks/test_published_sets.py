@@ -65,6 +65,9 @@ def test_xnli_as_published_and_on_the_hub(tmp_path):
     ]
     for split in ("eval", "predict"):
         assert examples(tmp_path, split, **german) == [("Es regnet.", "Ende.", "neutral", "2")]
+    french = refusal(examples, tmp_path, "eval", **{**german, "language": "fr"})
+    assert french.startswith("`language`=fr: ")
+    assert french.endswith("xnli.dev.tsv has only bg, de")
     hub = tmp_path / "hub"
     row = {"premise": "Il pleut.", "hypothesis": "Fin.", "label": 2}
     write_parquet(hub / "fr/validation-00000-of-00001.parquet", [row])
@@ -241,7 +244,13 @@ def test_a_missing_or_unknown_language_is_one_clear_line(tmp_path, read, options
     ("file", "row", "task", "message"),
     [
         ("COPA/val.jsonl", {**COPA, "idx": 1}, "copa", "no column 'label'"),
-        ("COPA/val.jsonl", {**COPA, "idx": 1, "label": 2}, "copa", "label=2: must be in"),
+        ("COPA/val.jsonl", {**COPA, "idx": 1, "label": 2}, "copa", "label=2: must be one of 0, 1"),
+        (
+            "COPA/val.jsonl",
+            {**COPA, "idx": 1, "label": 1, "question": "why"},
+            "copa",
+            "question=why: must be one of cause, effect",
+        ),
         ("MultiRC/val.jsonl", {"idx": 1}, "MultiRC", "no column 'passage'"),
         (
             "MultiRC/val.jsonl",

@@ -61,7 +61,7 @@ def test_files_of_pairs(tmp_path, name, text, phenomena):
         ("a.tsv", "a b\nc d\n", "a.tsv:1: has one column; each line must have a good sentence, a"),
         ("a.tsv", "a\tb\tc\td\n", "a.tsv:1: has 4 columns; each line must have a good sentence"),
         ("a.tsv", "", "a.tsv:1: empty; each line must have a good sentence"),
-        ("a.tsv", "a\tb\nc\n", "a.tsv:2: 1 fields, but the header has 2"),
+        ("a.tsv", "a\tb\nc\n", "a.tsv:2: 1 fields instead of 2"),
         ("a.tsv", "a\t \n", "a.tsv:1: column 'sentence_bad' is empty"),
         ("a.tsv", "a\ta\n", "a.tsv:1: the good and the bad sentence are the same"),
         ("a.tsv", "sentence_good\tsentence_bad\n", "a.tsv: contains no pair of sentences"),
@@ -161,9 +161,9 @@ def test_scores_are_those_of_a_loop_of_transformers(tmp_path, kind):
 
 
 @pytest.mark.slow
-def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path):
+def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path, caplog):
     file, held, out = tmp_path / "pairs.tsv", str(tmp_path / "a.tfrecord"), tmp_path / "out"
-    file.write_text("a b c.\ta c b c.\torder\nab\tba\torder\nc d\td\tlength\n")
+    file.write_text("a b c.\ta c b c.\torder\nab\tba\torder\nc d\tC d\tcase\n")
     out.mkdir()
     (out / "vocab.txt").write_text(letters(tiny.VOCAB))
     options = options_of(
@@ -172,9 +172,10 @@ def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path):
         init_checkpoint=str(keras_file(tmp_path / "start", sensitive_model(tiny.CONFIG))),
     )  # fmt: skip
     pretrain(options)
+    assert "minimal pairs: 1 of 3 are the same tokens in both sentences" in caplog.text
     rows = [json.loads(line) for line in (out / "evaluations.jsonl").read_text().splitlines()]
     events = EventAccumulator(str(out / "eval")).Reload()
-    for name in ("pairs", "pairs/order", "pairs/length", "pairs_original"):
+    for name in ("pairs", "pairs/order", "pairs/case", "pairs_original"):
         assert len(events.Tensors(f"quality/{name}_accuracy")) == len(rows) == 2
         assert f"{name}_accuracy = " in (out / "eval_results.txt").read_text()
     assert {row["pairs_weight"] for row in rows} == {3}

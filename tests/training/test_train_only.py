@@ -56,3 +56,12 @@ def test_interruptions_before_and_after_the_step_change_nothing(tmp_path):
 def test_other_parts_are_refused(tmp_path, given):
     with pytest.raises(InputError, match=f"^`train_only`={given}: must be embeddings:STEPS"):
         pretrain(options_of(tmp_path, CONFIG, 16, train_only=given))
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"), [(9, "the run has 8 steps"), (8, "needs `init_checkpoint`")]
+)
+def test_a_body_that_would_never_be_trained_is_refused(tmp_path, steps, message):
+    given = f"embeddings:{steps}"
+    with pytest.raises(InputError, match=f"^`train_only`={given}: {message}"):
+        pretrain(options_of(tmp_path, CONFIG, 16, num_train_steps=8, train_only=given))

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from albert_tf.errors import InputError
 from albert_tf.files import Row, converted, read_rows, read_tsv
 from albert_tf.hub.huggingface import LANGUAGE, PREFIX
 from albert_tf.tasks.classification.benchmarks import by_name, single_files
@@ -100,6 +101,7 @@ SUPERGLUE = by_name(
 
 def _xnli_rows(path: str, header: tuple[str, ...] | None, language: str) -> Iterator[Row]:
     """Yield the rows of a language, of which the training set has other columns and labels."""
+    found: set[str] = set()
     for row in read_tsv(path, header):
         values = row.values
         if "hypo" in values:
@@ -107,8 +109,11 @@ def _xnli_rows(path: str, header: tuple[str, ...] | None, language: str) -> Iter
             values = dict(zip(names, values.values(), strict=False))
         if values.get("gold_label") == "contradictory":
             values["gold_label"] = "contradiction"
+        found.add(values.get("language", language))
         if values.get("language", language) == language:
             yield row._replace(values=values)
+    if found and language not in found:
+        raise InputError(f"`language`={language}: {path} has only {', '.join(sorted(found))}")
 
 
 _PAWS_X = Columns("sentence1", "sentence2", "label", "id")

@@ -309,10 +309,17 @@ def _read_rows(rows: _Rows, options: MultipleChoiceOptions, split: str) -> Itera
         if split == "eval" or rows.answer in row.values:
             numbers = [str(rows.first + number) for number in range(len(choices))]
             if (label := row.value(rows.answer)) not in numbers:
-                raise InputError(f"{row.location}: {rows.answer}={label}: must be in {numbers}")
+                raise InputError(
+                    f"{row.location}: {rows.answer}={label}: must be one of {', '.join(numbers)}"
+                )
             answer = numbers.index(label)
         id, question = "#".join(map(row.text, rows.ids)), row.text(rows.question)
         context = row.text(rows.context)
+        if rows.asked and question not in rows.asked:
+            raise InputError(
+                f"{row.location}: {rows.question}={question}: must be one of "
+                f"{', '.join(rows.asked)}"
+            )
         question = rows.asked.get(question, question)
         yield ChoiceQuestion(row.location, id, "", context, question, choices, answer)
 

@@ -121,7 +121,7 @@ def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsy
     (examples,) = examples_of("QQP", tmp_path, "train")
     assert [example.text for example in examples] == [texts(r)[0] for r in (0, 2, 3, 4, 5)]
     assert "skipped 1 row, the first at " in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"train.tsv:3: 3 fields, but the header has 4"):
+    with pytest.raises(InputError, match=r"train.tsv:3: 3 fields instead of 4"):
         examples_of("RTE", tmp_path, "train")
     (tmp_path / "QQP/test.tsv").write_text("id\tquestion1\tquestion2\n0\tonly one?\n", "utf-8")
     with pytest.raises(InputError, match="test.tsv:2: 2 fields"):  # the server wants every row
