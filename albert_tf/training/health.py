@@ -279,7 +279,7 @@ def suitable_rate(optimizer: str, batch_size: int) -> float | None:
 
 
 def warnings(options: PretrainingOptions, rows: Rows | None = None) -> list[str]:
-    """Return a line for every setting of learning rate and warm-up that has made runs diverge.
+    """Return a line for every setting that has made runs diverge, or leaves the body untrained.
 
     `rows` is what rows have if batches consist of them: the rules are about examples.
     """
@@ -301,6 +301,8 @@ def warnings(options: PretrainingOptions, rows: Rows | None = None) -> list[str]
             f"`num_warmup_steps`={options.num_warmup_steps} is short for {options.num_train_steps} "
             f"steps of {counted(batch, 'example')}: LAMB's paper warms up for {warmup:.0f}"
         )
+    if options.steps_of_embeddings >= options.num_train_steps:
+        lines.append(f"`train_only`={options.train_only}: these are all steps of the run")
     return lines
 
 

@@ -314,10 +314,6 @@ class PretrainingOptions(TrainingOptions):
         if self.train_only:
             if not re.fullmatch("embeddings:[1-9][0-9]{0,8}", self.train_only):
                 raise InputError(f"`train_only`={self.train_only}: must be embeddings:STEPS")
-            if self._steps_of_embeddings > self.num_train_steps:
-                raise InputError(
-                    f"`train_only`={self.train_only}: the run has {self.num_train_steps:,} steps"
-                )
             if not self.init_checkpoint:
                 raise InputError(f"`train_only`={self.train_only}: needs `init_checkpoint`")
         if not (self.do_train or self.do_eval):
@@ -341,9 +337,10 @@ class PretrainingOptions(TrainingOptions):
         arguments = super().optimizer_arguments(config)
         if self.train_only:
             of_pieces = ((pattern, 1.0) for pattern in OF_PIECES)
-            arguments["learning_rate_scales"] = (*of_pieces, ("", 1.0, self._steps_of_embeddings))
+            arguments["learning_rate_scales"] = (*of_pieces, ("", 1.0, self.steps_of_embeddings))
         return arguments
 
     @property
-    def _steps_of_embeddings(self) -> int:
-        return int((self.train_only or "").partition(":")[2])
+    def steps_of_embeddings(self) -> int:
+        """How many steps train nothing else."""
+        return int(self.train_only.partition(":")[2]) if self.train_only else 0

@@ -95,19 +95,15 @@ def test_keys_follow_commands_settings_and_what_came_before(tmp_path):
     assert demo._key("", command) != key
 
 
-def test_a_small_text_has_fewer_pieces():
-    command = next(stage.commands[0] for stage in STAGES if stage.name == "vocabulary")
-    words = demo._words(command, demo.DemoOptions())
-    assert demo._words(command, demo.DemoOptions(vocab_size=4000)) == [*words, "--vocab_size=4000"]
-
-
-def test_only_english_has_minimal_pairs():
-    (command,) = next(stage.commands for stage in STAGES if stage.name == "evaluation")
-    english, german = (
-        demo._words(command, demo.DemoOptions(output_dir="out", language=language))
-        for language in ("en", "de")
-    )
-    assert english == [*german, "--eval_pairs=out/pairs.tsv"]
+def test_flags_that_some_texts_have():
+    """A small one has fewer pieces, and only English has minimal pairs."""
+    for stage, options, without, flag in (
+        ("vocabulary", {"vocab_size": 4000}, {}, "--vocab_size=4000"),
+        ("evaluation", {}, {"language": "de"}, "--eval_pairs=demo/pairs.tsv"),
+    ):
+        command = next(each.commands[0] for each in STAGES if each.name == stage)
+        words = demo._words(command, demo.DemoOptions(**without))
+        assert demo._words(command, demo.DemoOptions(**options)) == [*words, flag]
 
 
 CHECK = {

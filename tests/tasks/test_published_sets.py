@@ -245,12 +245,7 @@ def test_a_missing_or_unknown_language_is_one_clear_line(tmp_path, read, options
     [
         ("COPA/val.jsonl", {**COPA, "idx": 1}, "copa", "no column 'label'"),
         ("COPA/val.jsonl", {**COPA, "idx": 1, "label": 2}, "copa", "label=2: must be one of 0, 1"),
-        (
-            "COPA/val.jsonl",
-            {**COPA, "idx": 1, "label": 1, "question": "why"},
-            "copa",
-            "question=why: must be one of cause, effect",
-        ),
+        ("COPA/val.jsonl", {**COPA, "idx": 1, "label": 1, "question": "x"}, "copa", "=x: must be"),
         ("MultiRC/val.jsonl", {"idx": 1}, "MultiRC", "no column 'passage'"),
         (
             "MultiRC/val.jsonl",

@@ -50,6 +50,8 @@ def test_a_short_warmup():
     # A small batch hardly needs one, nor does AdamW by LAMB's paper.
     small = {"train_batch_size": 64, "learning_rate": 1e-4, "num_train_steps": 2000}
     assert warnings(options(num_warmup_steps=0, **small)) == []
+    assert "these are all steps" in warnings(options(train_only="embeddings:125000"))[0]
+    assert warnings(options(train_only="embeddings:124999")) == []
     adamw = options(optimizer="adamw", learning_rate=1e-4, num_warmup_steps=0)
     assert warnings(adamw) == []
 
