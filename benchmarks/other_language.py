@@ -74,7 +74,8 @@ def run(options: Options) -> None:
             (name, steps, np.mean([[row["masked_lm_accuracy"] for row in r] for r in each], axis=0))
             for name, each in runs.items()
         ]
-        write_text(f"{out}/curves.svg", chart(language, curves, percent=True, named_at_ends=True))
+        title = f"Masked tokens right, {language}"
+        write_text(f"{out}/curves.svg", chart(title, curves, percent=True, named_at_ends=True))
         for step, (name, each) in itertools.product(options.steps, runs.items()):
             rows = [next(row for row in r if row["step"] == int(step)) for r in each]
             found = [
