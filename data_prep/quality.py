@@ -86,7 +86,7 @@ def _limits(file: str, language: str, known: dict[str, Any]) -> dict[str, Any]:
                 )
             is_share = rule[4:] not in _NO_SHARES
             most = 1.0 if is_share else math.inf
-            if limit != OFF and (isinstance(limit, bool | str) or not 0 <= limit <= most):
+            if limit != OFF and not (type(limit) in (int, float) and 0 <= limit <= most):
                 raise InputError(
                     f"`quality`={file}: {rule}={limit!r}: must be "
                     f"a number{' of at most 1' * is_share}, or {OFF!r}"

@@ -68,7 +68,7 @@ class PairScorer:
         same = sum(map(np.array_equal, self._sequences[::2], self._sequences[1::2]))
         if same:
             logger.warning(
-                "minimal pairs: %s of %s are the same tokens in both sentences, which is wrong",
+                "minimal pairs: in %s of %s, both sentences are the same tokens; these are wrong",
                 f"{same:,}", f"{len(pairs):,}",
             )  # fmt: skip
         self._length = next(each for each in length_buckets(limit) if each >= longest)

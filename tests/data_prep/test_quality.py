@@ -159,6 +159,7 @@ def test_a_file_changes_the_packaged_limits(tmp_path):
         ("[language.de]\nx = 1\n", r"'x' is no rule"),
         ('[default]\nmin_words = "no"\n', r"min_words='no': must be a number, or 'off'"),
         ("[default]\nmin_words = true\n", r"min_words=True: must be a number, or 'off'"),
+        ("[default]\nmin_words = [1]\n", r"min_words=\[1\]: must be a number, or 'off'"),
         ("[default]\nmin_words = -1\n", r"min_words=-1: must be a number, or 'off'"),
         ("[default]\nmin_words = nan\n", r"min_words=nan: must be a number, or 'off'"),
         ("[default]\nmax_symbols = 10\n", r"max_symbols=10: must be a number of at most 1, or"),

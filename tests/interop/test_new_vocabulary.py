@@ -65,6 +65,7 @@ def test_rows_start_from_what_pieces_mean(tmp_path, capsys):
     listed = ["model\tthe", "haus\tthe tensor", "haus\tlists", "", "den\tжук", "the haus\tthe"]
     listed += ["The\tlists", "the\tmodel"]
     flags = {"new_vocabulary": vocabulary, "dictionary": written(tmp_path, listed, "words.tsv")}
+    flags["do_lower_case"] = False  # of the new one
     target = run(source, tmp_path / "after", **flags)
     counts = "20 pieces: 6 copied, 6 spelled, 5 translated, 3 drawn"
     assert f"{vocabulary}: {counts}" in capsys.readouterr().out

@@ -172,7 +172,7 @@ def test_pretraining_evaluates_pairs_as_the_finished_model_does(tmp_path, caplog
         init_checkpoint=str(keras_file(tmp_path / "start", sensitive_model(tiny.CONFIG))),
     )  # fmt: skip
     pretrain(options)
-    assert "minimal pairs: 1 of 3 are the same tokens in both sentences" in caplog.text
+    assert "minimal pairs: in 1 of 3, both sentences are the same tokens" in caplog.text
     rows = [json.loads(line) for line in (out / "evaluations.jsonl").read_text().splitlines()]
     events = EventAccumulator(str(out / "eval")).Reload()
     for name in ("pairs", "pairs/order", "pairs/case", "pairs_original"):
