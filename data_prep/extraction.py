@@ -141,6 +141,8 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         if options.quality_report:
             report = quality_report(map(work.require_record, map(_unit_name, range(units))), counts)
             work.remove()
+            if not report["documents"]:
+                raise InputError(_why_empty("", options, counts))
             return report
         if (
             not options.quality

@@ -129,6 +129,10 @@ def test_a_report_shows_what_would_go(options, tmp_path, capsys, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
     extract_corpus.run(corpus_options(tmp_path, "text", sample_documents=1, **more))
     assert " of 1 documents " in capsys.readouterr().out
+    (tmp_path / "in.txt").write_text("\n \n")
+    with pytest.raises(InputError, match="no text found in "):
+        extract(corpus_options(tmp_path, "text", **more))
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 def test_a_file_changes_the_packaged_limits(tmp_path):
