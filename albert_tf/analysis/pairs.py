@@ -13,7 +13,8 @@ from albert_tf.input.minimal_pairs import read_pairs
 from albert_tf.report.sections import text_table, to_tsv
 from albert_tf.terminal import ProgressLine
 from albert_tf.text_models.masked_lm import MaskedLM
-from albert_tf.training.minimal_pairs import PairScorer, pairs_table, results
+from albert_tf.training.minimal_pairs import PairScorer
+from albert_tf.training.pair_results import pairs_table, results
 
 # Columns of `scores.tsv`.
 _SCORES = ("good", "bad", "original_good", "original_bad")

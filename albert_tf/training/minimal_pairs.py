@@ -7,7 +7,7 @@ as `original`, that of single tokens; see `albert_tf.training.likelihood`).
 
 import logging
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -16,20 +16,16 @@ from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.input.examples import Features, MemoryStream, length_buckets
 from albert_tf.input.minimal_pairs import Pair
-from albert_tf.report.intervals import wilson
-from albert_tf.report.sections import Table, table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.likelihood import (
     LOG_PROBABILITIES,
     LikelihoodModel,
     pseudo_log_likelihoods,
 )
-from albert_tf.training.loop import has_nan, predict
+from albert_tf.training.loop import predict
+from albert_tf.training.pair_results import ALL, results
 
 logger = logging.getLogger(__name__)
-
-# What results about all pairs, and those about a phenomenon, begin with.
-_ALL, _EACH = "pairs", "pairs/"
 
 
 class PairScorer:
@@ -98,44 +94,5 @@ class PairScorer:
         original = results(self._pairs, scores[..., 1])
         return {
             **results(self._pairs, scores[..., 0]),
-            f"{_ALL}_original_accuracy": original[f"{_ALL}_accuracy"],
+            f"{ALL}_original_accuracy": original[f"{ALL}_accuracy"],
         }
-
-
-def results(pairs: Sequence[Pair], scores: np.ndarray) -> dict[str, float]:
-    """Return the share of pairs whose good sentence has the higher score, and their number.
-
-    These are `pairs_accuracy` and `pairs_weight`, and of each phenomenon
-    `pairs/PHENOMENON_accuracy` and `pairs/PHENOMENON_weight`. NaN if a score, of `[pairs, 2]`, is.
-    """
-    right = (scores[:, 0] > scores[:, 1]).astype(np.float64)
-    if has_nan({"scores": scores}):
-        right[:] = np.nan
-    named = {_ALL: np.ones(len(pairs), bool)}
-    phenomena = np.array([pair.phenomenon for pair in pairs])
-    named |= {f"{_EACH}{name}": phenomena == name for name in sorted(set(phenomena) - {""})}
-    found = {}
-    for name, chosen in named.items():
-        found[f"{name}_accuracy"] = float(right[chosen].mean())
-        found[f"{name}_weight"] = float(chosen.sum())
-    return found
-
-
-def pairs_table(found: Mapping[str, float], others: Mapping[str, float] | None = None) -> Table:
-    """Return accuracies as a table with 95% intervals, one phenomenon per row.
-
-    `found`, and maybe `others` by the original score, are as of `results`.
-    """
-    rows = []
-    for name, count in found.items():
-        stem = name.removesuffix("_weight")
-        if name == stem or not stem.startswith((_EACH, f"{_ALL}_")) and stem != _ALL:
-            continue
-        row = ["all" if stem == _ALL else stem.removeprefix(_EACH).replace("_", " "), count]
-        for each in (found, others or {}):
-            accuracy = each.get(f"{stem}_accuracy")
-            interval = None if accuracy is None else wilson(accuracy * count, count)
-            row += [accuracy, interval and f"{interval.low:.1%} to {interval.high:.1%}"]
-        rows.append(row)
-    shown = {"phenomenon": "", "pairs": ",.0f", "accuracy": ".1%", "95% interval": ">"}
-    return table({**shown, "original": ".1%", "its interval": ">"}, rows)

@@ -15,8 +15,8 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.command_line import commands, versions
 from albert_tf.training.evaluation import EVALUATIONS_FILE, BestRecord
 from albert_tf.training.held_out import MOST_COUNTED, Baseline, HeldOut, filled_masks
-from albert_tf.training.minimal_pairs import pairs_table
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pair_results import pairs_table
 from albert_tf.training.pretraining_tasks import PretrainingTask
 from albert_tf.training.rows import METRICS_FILE, Row, readable_rows
 

@@ -22,7 +22,7 @@ from albert_tf.report.intervals import wilson
 from albert_tf.report.sections import Headline, Page, Section, render, table
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.held_out import HeldOut, filled_masks
-from albert_tf.training.minimal_pairs import pairs_table
+from albert_tf.training.pair_results import pairs_table
 from albert_tf.training.rows import readable_rows
 from examples.demo.stages import STAGES
 from experiments.workspace import results_in

@@ -10,6 +10,7 @@ from examples.demo import package_docs, passages
 from examples.demo.stages import STAGES
 from examples.demo.update_docs import MARK, PAGES, RECORD, ROOT, filled, outputs
 from examples.demo.write_report import Results, headlines
+from tests.conftest import run_python
 
 
 @pytest.fixture
@@ -162,3 +163,8 @@ def test_what_follows_a_mark_is_replaced():
     )
     with pytest.raises(InputError, match="demo: time -->: has '2 minutes.* in place of '1 minute'"):
         filled(new, old, old)
+
+
+def test_the_report_needs_no_engine():
+    done = run_python("-c", "import sys, examples.demo.write_report; print('keras' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr

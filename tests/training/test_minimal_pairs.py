@@ -19,7 +19,7 @@ from albert_tf.interop.convert import write_model
 from albert_tf.interop.converted_model import ConvertedModel
 from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.training.minimal_pairs import pairs_table, results
+from albert_tf.training.pair_results import pairs_table, results
 from albert_tf.training.pretraining import pretrain
 from albert_tf.weights import Weights
 from tests.support import tiny
