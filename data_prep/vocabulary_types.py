@@ -126,8 +126,8 @@ def _explain(
 ) -> str:
     if required := re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason):
         return (
-            f"`vocab_size`={vocab_size}: too small; the characters and special symbols of this "
-            f"text alone need {required[1]}"
+            f"`vocab_size`={vocab_size}: too small; special symbols, the characters of this text "
+            f"and, with `byte_fallback`, 256 bytes alone need {required[1]}"
         )
     size = _largest_size(train_model, vocab_size, reason)
     return f"`vocab_size`={vocab_size}: too large for this text ({sentences:,} sentences); " + (
