@@ -30,7 +30,7 @@ from examples.demo.write_report import Results
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORD = ROOT / "docs/demo.json"
-DOCS = ("analysis", "index", "performance", "tutorial")
+DOCS = ("analysis", "index", "tutorial")
 PAGES = ("README.md", *(f"docs/{name}.md" for name in DOCS))
 MARK = re.compile(r"(<!-- demo: (\w+) -->\n?)")
 
