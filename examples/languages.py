@@ -30,7 +30,7 @@ _TEN = ("ru", "de", "fr", "tr", "fi", "ja", "zh-cn", "ko", "vi", "km")
 _VOCAB_SIZES = {"vi": 4000, "km": 6000}  # where the text is too small for 8,000 pieces
 _COLUMNS = (
     *("language", "pages", "characters", "unknown tokens", "masked tokens, %", "always the same"),
-    *("masked characters, %", "bits per character", "order, %"),
+    *("masked characters, %", "always the same", "bits per character", "order, %"),
     *("programs, %", "from scratch", "minutes"),
 )
 
@@ -110,7 +110,10 @@ def row_of(language: str, folder: str) -> tuple[str, ...]:
         for name in ("corpus/train.corpus", "records/train.manifest")
     )
     results = Results.read(folder)
-    held_out = results.held_out
+    held_out, check = results.held_out, results.check
+    most_frequent = check["most_frequent_token_accuracy"]
+    per_piece = check["masked_tokens"] / held_out["characters_weight"]
+    per_piece *= len(check["most_frequent_token"].replace("\u2581", ""))
     documents = sum(each["documents"] for each in corpus["outputs"].values())
     characters = len(read_text(f"{folder}/corpus/train.txt"))
     return (
@@ -119,8 +122,9 @@ def row_of(language: str, folder: str) -> tuple[str, ...]:
         f"{characters / 1e6:.1f} million",
         f"{manifest['unknown_tokens'] / manifest['tokens']:.2%}",
         f"{100 * held_out['masked_lm_accuracy']:.1f}",
-        f"{100 * results.check['most_frequent_token_accuracy']:.1f}",
+        f"{100 * most_frequent:.1f}",
         f"{100 * held_out['characters_accuracy']:.1f}",
+        f"{100 * most_frequent * per_piece:.1f}",
         f"{held_out['bits_per_character']:.2f}",
         f"{100 * held_out['sentence_order_accuracy']:.1f}",
         f"{100 * results.pretrained:.1f}",
