@@ -114,6 +114,7 @@ def test_ctrl_c_stays_an_exception_in_other_programs():
     assert done.stdout == b"7\n"
 
 
+@pytest.mark.integration
 def test_the_version_is_that_of_the_project(monkeypatch):
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert albert_tf.__version__ == version

@@ -218,6 +218,7 @@ def test_every_program_names_values_beyond_the_limits_of_a_flag(options_class):
     assert checked > 5
 
 
+@pytest.mark.integration
 def test_importing_the_package_and_the_programs_loads_no_framework():
     code = (
         "import sys, albert_tf, run_pretraining, run_classifier, run_squad, export_saved_model;"

@@ -79,6 +79,7 @@ def test_bytes_are_verified_once_unless_they_change(kind, tmp_path, three_steps,
     assert kind.restored(tmp_path) == 2
 
 
+@pytest.mark.integration
 def test_a_full_disk_is_an_os_error_of_one_line_and_leaves_nothing(kind, tmp_path, capfd):
     checkpoints = kind.checkpoints(tmp_path, kind.state(1, width=10_000))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

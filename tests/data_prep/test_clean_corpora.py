@@ -184,6 +184,7 @@ def test_formulas_are_the_same_only_if_their_characters_are(alphabet):
     assert len(set(map(signature, texts))) == len({" ".join(text.split()) for text in texts})
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("step", [3, 6, 10])
 def test_a_document_is_left_out_only_for_one_that_is_kept(step):
     """Neighbors in a chain are similar, and others less so the farther apart they are."""

@@ -155,6 +155,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_workers_end_with_their_parent(tmp_path, number):

@@ -101,6 +101,7 @@ def test_the_manifest_counts_unknown_tokens(options, corpus, tmp_path, tokenizer
     assert manifest["unknown_character_share"] == pytest.approx(lost / len("".join(lines)))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("flags", [{}, {"packing": "fit"}, {"pack_rows": True}])
 def test_the_same_seed_gives_the_same_bytes(options, request, monkeypatch, flags):
     options = dataclasses.replace(options, **flags)
@@ -321,6 +322,7 @@ def test_text_without_examples_leaves_nothing(options, tmp_path, text, flags, me
         assert create(options)[0]["examples"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("documents", [2, 3, 5])
 def test_from_two_documents_on_half_of_the_next_sentences_are_from_another(
     options, tmp_path, documents

@@ -22,6 +22,8 @@ from data_prep.tfrecords import read_examples, write_records
 from tests.conftest import random_inputs
 from tests.support.texts import create
 
+pytestmark = pytest.mark.integration
+
 
 def first_fit(lengths, predictions, capacities) -> int:
     """Return the number of rows if each example goes to the first row that has room."""

@@ -67,6 +67,7 @@ def test_units_of_any_length_contain_every_document_once(
         assert line.strip() == document.sentences[0]
 
 
+@pytest.mark.integration
 def test_lines_are_blank_where_nothing_can_be_seen():
     characters = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     blank = {c for c in characters if c != "\n" and is_blank(f" {c}\u3000".encode())}

@@ -129,6 +129,7 @@ def board(monkeypatch):
         write(f"albert_tf/failures/{index}", "")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("error", "message", "code"),
     [

@@ -165,6 +165,7 @@ def test_what_follows_a_mark_is_replaced():
         filled(new, old, old)
 
 
+@pytest.mark.integration
 def test_the_report_needs_no_engine():
     done = run_python("-c", "import sys, examples.demo.write_report; print('keras' in sys.modules)")
     assert done.stdout == "False\n", done.stderr

@@ -9,6 +9,8 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.integration
+
 # Writes down what it is called with; what it prints and returns is the next answer of its kind.
 GCLOUD = """#!{python}
 import json, pathlib, sys
@@ -74,7 +76,6 @@ def kinds(calls):
     return [call[0] for call in calls if call[0] not in ("list", "is-active")]
 
 
-@pytest.mark.integration
 def test_a_tpu_that_is_taken_away_gives_way_to_another(cloud):
     done, calls = cloud(
         "--input_file=gs://b/data/train*",
@@ -140,7 +141,6 @@ def test_an_error_on_one_host_ends_it(cloud):
     assert kinds(calls) == ["journalctl"]
 
 
-@pytest.mark.integration
 def test_what_fails_again_and_again_ends_it(cloud):
     done, calls = cloud("--x", list=[""] * 9, create=["FAILS"] * 9)
     assert done.returncode == 1

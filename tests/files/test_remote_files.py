@@ -126,6 +126,7 @@ def test_what_may_pass_is_tried_again(bucket, deed, status, monkeypatch):
     assert random.getstate() == state  # or a run would not repeat
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("deed", DEEDS)
 def test_a_long_outage_is_reported_once_and_is_no_missing_file(bucket, deed, caplog, monkeypatch):
     monkeypatch.setattr(remote.Patience, "_last_outage", float("-inf"))

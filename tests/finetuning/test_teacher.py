@@ -25,6 +25,8 @@ from tests.conftest import refusal
 from tests.support.clue_files import write_lines
 from tests.support.finetuning import LENGTH, options_of, write_files
 
+pytestmark = pytest.mark.integration
+
 ENGINE = types.SimpleNamespace(
     workers=Workers(),
     prediction_step=lambda model, outputs, devices: None,

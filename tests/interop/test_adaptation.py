@@ -14,6 +14,8 @@ from tests.interop.test_convert import run, values_at
 from tests.support import references
 from tests.support.models import CONFIGS, features, keras_file, letters, random_model
 
+pytestmark = pytest.mark.integration
+
 WORDS, POSITIONS, BIAS = (
     "bert/embeddings/word_embeddings",
     "bert/embeddings/position_embeddings",

@@ -19,6 +19,8 @@ from tests.support import layouts
 from tests.support.models import letters
 from tests.support.servers import serving
 
+pytestmark = pytest.mark.integration
+
 FOLDER = GOLDEN / "hf_bert_pretraining"
 
 

@@ -18,6 +18,8 @@ from albert_tf.interop.loading import open_weights
 from tests.conftest import GOLDEN
 from tests.support.models import CONFIGS, features, keras_file, random_model, values_of
 
+pytestmark = pytest.mark.integration
+
 
 def run(source, target, to="huggingface", **flags):
     convert(ConvertOptions(input=str(source), output=str(target), to_format=to, **flags))
@@ -36,7 +38,6 @@ def assert_same(one, other):
         assert value.tobytes() == other[name].tobytes(), name
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
 def test_originals_come_back_bit_by_bit(tmp_path, name):
     source = GOLDEN / f"google_tf1_{name}"
@@ -54,7 +55,6 @@ def test_originals_come_back_bit_by_bit(tmp_path, name):
         assert config == original
 
 
-@pytest.mark.integration
 def test_the_head_for_no_answer_comes_back(tmp_path):
     model = random_model("conditional_span", CONFIGS["three groups of two"])
     there = run(keras_file(tmp_path / "start", model), tmp_path / "there", "google")
@@ -109,7 +109,6 @@ def of_transformers(folder, architecture, inputs):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
-@pytest.mark.integration
 @pytest.mark.slow
 def test_transformers_computes_the_same(tmp_path):
     pairs = [("pretraining", structure) for structure in CONFIGS]
@@ -134,7 +133,6 @@ def test_transformers_computes_the_same(tmp_path):
             np.testing.assert_allclose(outputs[ours], theirs[name], rtol=0, atol=1e-5)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("name", ["pretraining", "seqcls", "tokcls", "qa", "mc"])
 @pytest.mark.parametrize("family", ["tiny", "bert"])
 def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, family, name):

@@ -15,6 +15,8 @@ from albert_tf.modeling.heads import AlbertForSequenceClassification
 from tests.interop.test_convert import run
 from tests.support.models import CONFIGS, keras_file, random_model, values_of
 
+pytestmark = pytest.mark.integration
+
 CONFIG = CONFIGS["shared"]
 LAYER = "bert/encoder/transformer/group_0/inner_group_0"
 
@@ -34,7 +36,6 @@ def pretrained(tmp_path_factory):
     return paths, values_of(model)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("head", "format"),
     [

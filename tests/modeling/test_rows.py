@@ -56,6 +56,7 @@ def model_inputs(examples):
     return {name: examples[name] for name in names if name in examples}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("mixed_bfloat16", 2e-2)])
 @pytest.mark.parametrize("attention", ["dot_product", "backend"])
 def test_outputs_losses_and_gradients_are_those_of_examples(attention, dtype, tolerance):

@@ -166,6 +166,7 @@ def offline(monkeypatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", HUB_DATA)
 def test_data_of_the_hub_is_that_of_the_published_files(name, serve, tmp_path):
     repository, write, read = HUB_DATA[name]

@@ -20,6 +20,8 @@ from albert_tf.prediction.rows import WRITERS, columns_of, read_chunks, row_writ
 from albert_tf.prediction.tasks import PREDICTION_TASKS, PredictOptions
 from tests.support.models import write_trained
 
+pytestmark = pytest.mark.integration
+
 TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]
 
 
@@ -76,7 +78,6 @@ def test_files(tmp_path):
     np.testing.assert_array_equal(found[1]["vector"], second[0]["vector"])
 
 
-@pytest.mark.integration
 def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monkeypatch):
     monkeypatch.setattr("albert_tf.prediction.rows._BATCHES", 1)
     output = tmp_path / "vectors.parquet"
@@ -168,7 +169,6 @@ def test_choices_of_an_export_do_not_depend_on_other_questions():
             predicted(*wrong, task_name="json")
 
 
-@pytest.mark.integration
 def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd):
     masks = ["a [MASK] b.", "[MASK] [MASK]"]
     predict(models / "pretraining", text=masks[1], top_k=2)
@@ -286,7 +286,6 @@ def test_a_flag_that_is_invalid_for_every_line_ends_a_stream(models, tmp_path, m
                        model=str(models / "pretraining"))  # fmt: skip
 
 
-@pytest.mark.integration
 def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
     encoder, export, other = models / "encoder", tmp_path / "export", tmp_path / "other.txt"
     own = encoder / "vocab.txt"

@@ -48,6 +48,7 @@ def test_characters_without_a_piece_become_bytes(tokenizer):
     assert characters_of(tokenizer)[tokenizer.encode("🐈")].tolist() == [0, 1, 0, 0, 0]
 
 
+@pytest.mark.integration
 def test_other_libraries_make_the_same_of_a_text(tokenizer, tmp_path):
     from albert_tf.export.graph_tokenizers import graph_tokenizer
 

@@ -20,6 +20,8 @@ from tests.support.models import keras_file
 from tests.support.oracle import Oracle, random_weights
 from tests.support.tiny import CONFIG, LENGTH, batch
 
+pytestmark = pytest.mark.integration
+
 STUDENT = dataclasses.replace(CONFIG, num_hidden_layers=2, intermediate_size=24)
 TEACHER = dataclasses.replace(
     CONFIG, embedding_size=24, hidden_size=24, num_attention_heads=4, num_hidden_groups=2

@@ -121,6 +121,7 @@ def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
     return factors.reshape(BATCH, -1, length, length)
 
 
+@pytest.mark.integration
 def test_the_mask_of_dropout_is_random():
     rate, length, heads = 0.1, 128, 512
     dropped = np.asarray(kept_by_the_kernel(rate, length, heads=heads) == 0)

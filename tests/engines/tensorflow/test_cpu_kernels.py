@@ -120,6 +120,7 @@ def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):
     np.testing.assert_array_equal(tf.cast(gradient, "float32"), exact)
 
 
+@pytest.mark.integration
 @DTYPES
 def test_score_of_vocabulary_logits(dtype, tolerance):
     hidden, table, bias = draw((3, 4, 8), (50, 8), 50)
@@ -217,6 +218,7 @@ def test_all_compiled_operations_are_checked():
     assert compiled - {"_gelu_backward"} == set(COMPILED)  # the other one without outputs
 
 
+@pytest.mark.integration
 def test_rows_of_unknown_sizes_are_encoded_as_others():
     encoder = AlbertEncoder(WIDE)
     features, positions = model_inputs(ROWS), ROWS["masked_lm_positions"]

@@ -122,6 +122,7 @@ def test_what_cannot_be_read_at_all(engine, tmp_path):
         next(batches)
 
 
+@pytest.mark.integration
 def test_few_batches_need_no_pipeline(tmp_path, monkeypatch):
     """Which takes 50 times as long; and the bits are the same."""
     classifier = albert_tf.TextClassifier.from_preset(write_trained(tmp_path / "c", "classifier"))

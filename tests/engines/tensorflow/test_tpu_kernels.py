@@ -16,6 +16,8 @@ from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
 from tests.engines.jax.compare_kernels import CASES as COMPARED
 from tests.engines.tensorflow.test_cpu_kernels import draw, value_and_gradients
 
+pytestmark = pytest.mark.integration
+
 MASK = np.ones((2, 128), "int32")
 MASK[0, 100:] = 0
 ROWS = MASK * (1 + (np.arange(128, dtype="int32") > 40))

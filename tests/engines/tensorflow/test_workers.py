@@ -88,6 +88,7 @@ def start(outcomes: dict, index: int, addresses) -> threading.Thread:
     return thread
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_all_go_on_when_the_last_one_has_come(order):
     addresses, outcomes = free_addresses(3), {}
@@ -103,6 +104,7 @@ def test_all_go_on_when_the_last_one_has_come(order):
         socket.create_server(("", int(address.split(":")[1]))).close()
 
 
+@pytest.mark.integration
 def test_a_worker_that_gives_up_and_comes_again_is_counted_once():
     addresses, outcomes = free_addresses(3), {}
     chief = start(outcomes, 0, addresses)
@@ -125,6 +127,7 @@ def test_a_worker_that_gives_up_and_comes_again_is_counted_once():
     assert outcomes == {0: None, 1: None, 2: None}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_missing_worker_is_named(monkeypatch, caplog, index):
     monkeypatch.setattr(workers, "WAIT_SECONDS", 0.6)

@@ -39,6 +39,8 @@ from tests.conftest import refusal
 from tests.support.finetuning import labeled
 from tests.support.kinds_of_tasks import write_weights
 
+pytestmark = pytest.mark.integration
+
 DATASET = ClassificationDataset("table", {})
 
 
@@ -288,7 +290,6 @@ def test_numbered_labels_are_those_of_a_data_set_by_its_numbers():
     assert target.encode(labeled("1", "LABEL_0")).tolist() == [1, 0]
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "labels", "tags"),
     [
