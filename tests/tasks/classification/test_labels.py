@@ -39,8 +39,6 @@ from tests.conftest import refusal
 from tests.support.finetuning import labeled
 from tests.support.kinds_of_tasks import write_weights
 
-pytestmark = pytest.mark.integration
-
 DATASET = ClassificationDataset("table", {})
 
 
@@ -223,6 +221,7 @@ def test_labels_of_earlier_versions_are_found(tmp_path):
         target.encode([row])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("labels", [np.array([True, False]), [3, -1], [0.5, 2.5], ["1", "0"]])
 def test_saved_labels_have_their_types(tmp_path, labels):
     model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), labels=labels)
@@ -234,6 +233,7 @@ def test_saved_labels_have_their_types(tmp_path, labels):
         model.fit(["a", "b"], [again.labels[0], float("nan")])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("folder", ["~/saved", "a/../sa[v]ed/", pathlib.Path("saved #1")])
 def test_a_model_is_saved_where_any_path_says(tmp_path, monkeypatch, folder):
     monkeypatch.chdir(tmp_path)
@@ -316,6 +316,7 @@ def test_a_published_model_predicts_whatever_its_labels_are(tmp_path, kind, labe
     model.predict(["saw cat"])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("outputs", "fields", "expected"),
     [
@@ -347,6 +348,7 @@ def test_all_agree_on_what_published_outputs_mean(tmp_path, outputs, fields, exp
             assert refusal(read, folder) == f"`name`={folder}: predicts 3 numbers; must be one"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("fields", "warning"),
     [
