@@ -82,8 +82,8 @@ def run(options: Options) -> None:
                 Estimate.of([scale * row[quantity] for row in rows])
                 for quantity, scale in QUANTITIES.items()
             ]
-            margins = [f" ± {each.margin:.2f}" * (options.seeds > 1) for each in found]
-            cells = [f"{e.mean:.2f}{margin}" for e, margin in zip(found, margins, strict=True)]
+            several = options.seeds > 1
+            cells = [f"{each.mean:.2f}" + f" ± {each.margin:.2f}" * several for each in found]
             lines.append([language, step, name, *cells])
     print(Table("", ["language", "steps", "start", *QUANTITIES], lines).markdown())
 
