@@ -2,7 +2,7 @@
 
 XLA fuses elementwise operations by itself. Those here have another form or gradients of their own
 because the compiler does not find these by itself; comments name what it would do, for a training
-step of base on TPU v5e (`python -m albert_tf.preflight --engine=jax`).
+step of base on TPU v5e or H100 (`python -m albert_tf.preflight --engine=jax`).
 """
 
 import dataclasses
@@ -158,6 +158,35 @@ def _dropout(inputs, rate, seed):
     return jnp.where(dropped, 0, inputs / jnp.asarray(1 - rate, inputs.dtype))
 
 
+@jax.custom_vjp
+def _recomputed_gelu(x):
+    return jax.nn.gelu(x, approximate=True)
+
+
+def _recomputed_gelu_forward(x):
+    return _recomputed_gelu(x), x
+
+
+def _recomputed_gelu_backward(x, upstream):
+    # Without the barrier, XLA for GPUs keeps the tanh for the backward pass, in as much memory as
+    # `x`, and then cannot make bias and GELU a part of cuBLAS's product.
+    x, upstream = jax.lax.optimization_barrier((x, upstream))
+    _, pullback = jax.vjp(functools.partial(jax.nn.gelu, approximate=True), x)
+    return pullback(upstream)
+
+
+_recomputed_gelu.defvjp(_recomputed_gelu_forward, _recomputed_gelu_backward)
+
+
+def _gpu_gelu(x, bias):
+    return _recomputed_gelu(jnp.add(*_arrays(x, bias)))
+
+
+def _gpu_feed_forward(hidden, kernel, bias, output_kernel):
+    hidden, kernel, output_kernel = _arrays(hidden, kernel, output_kernel)
+    return _gpu_gelu(hidden @ kernel, bias) @ output_kernel
+
+
 def _tpu_feed_forward(hidden, kernel, bias, output_kernel, memory: int):
     tensors = _arrays(hidden, kernel, bias, output_kernel)
     applies = tpu_feed_forward.applies(tensors[0], tensors[1], memory)
@@ -171,16 +200,23 @@ def create_kernels(attention: str, platform: str, kind: str = "") -> Kernels:
     excludes the TPU kernel of the feed-forward network. `kind` is what JAX calls the devices.
     """
     fused = {} if attention == "plain" else FUSED
+    kernels = dataclasses.replace(
+        PLAIN_KERNELS,
+        attention={**ATTENTION, DEFAULT: fused.get(platform, dot_product_attention)},
+        score=_score,
+        dropout=_dropout,
+    )
+    if platform == "gpu":
+        # The form of the others is for matrix units of TPUs: XLA for GPUs would concatenate all
+        # tensors that are multiplied with ones, and copy the biases of heads to whole matrices.
+        return dataclasses.replace(kernels, gelu=_gpu_gelu, feed_forward=_gpu_feed_forward)
     feed_forward = PLAIN_KERNELS.feed_forward
     if fused and (memory := tpu_feed_forward.MEMORY.get(tpu_generation(kind) or "")):
         feed_forward = functools.partial(_tpu_feed_forward, memory=memory)
     return dataclasses.replace(
-        PLAIN_KERNELS,
+        kernels,
         feed_forward=feed_forward,
         add_norm=_add_norm,
-        attention={**ATTENTION, DEFAULT: fused.get(platform, dot_product_attention)},
         project_heads=_project_heads,
         merge_heads=_merge_heads,
-        score=_score,
-        dropout=_dropout,
     )

@@ -22,6 +22,7 @@ from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 JAX_KERNELS = dataclasses.replace(
     create_kernels("plain", "cpu"),
+    gelu=create_kernels("plain", "gpu").gelu,
     feed_forward=functools.partial(tpu_feed_forward.feed_forward, interpret=True),
 )
 LABELS = np.array([[0, 6, 2], [1, 1, 5]])
@@ -33,6 +34,7 @@ CASES = {
     # Two blocks of tokens, whose gradients of the matrices add up, and as many tokens as the
     # second matrix has rows.
     "feed_forward": ([(2, 512, 128), (128, 1024), (1024,), (1024, 128)], ()),
+    "gelu": ([(2, 5, 8), (8,)], ()),
     "score": ([(2, 3, 7)], (LABELS,)),
 }
 
