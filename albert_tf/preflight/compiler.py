@@ -50,7 +50,9 @@ class Compiler:
         """Compile the training step of one replica of the devices, of a global batch."""
         sizes = {"train_batch_size": batch, "batch_size_warmup": ()}  # the largest counts
         asked = self.options.pretraining(micro, remat=remat, **sizes)
-        if "jax" not in where.data.engines:  # nor do its kernels compile
+        # JAX's kernels, which TensorFlow's programs may contain, are those of newer TPUs.
+        fuses = isinstance(where, Slice) and "jax" in where.data.engines
+        if self.options.engine == "tensorflow" and not fuses:
             asked = dataclasses.replace(asked, attention="plain")
         what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"
         request = self._request(where.replicas, asked)

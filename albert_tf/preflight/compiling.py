@@ -1,6 +1,6 @@
-"""Compiles a program for a TPU slice with the real TPU compiler, on a machine without a TPU.
+"""Compiles a program with the real compiler for TPUs or GPUs, on a machine without them.
 
-    python -m albert_tf.preflight.compiling PROGRAM TOPOLOGY TRIPS RESULT
+    python -m albert_tf.preflight.compiling PROGRAM DEVICES TRIPS RESULT
 
 It runs in a separate process because the compiler may crash and uses gigabytes of memory. PROGRAM
 is a serialized HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file
@@ -8,7 +8,7 @@ with the fields of `Compiled`. Loads no TensorFlow.
 """
 
 import dataclasses
-import functools
+import importlib.util
 import json
 import math
 import os
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Set before JAX loads, so that it looks for no TPU on this machine or in Cloud metadata.
+# Set before JAX loads, so that it looks for no device on this machine or in Cloud metadata.
 os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
 
 import numpy as np
@@ -28,13 +28,32 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from albert_tf.hardware import Slice, parse_slice
+from albert_tf.hardware import Slice
 from albert_tf.preflight.bounds import Compiled, out_of_memory
-from albert_tf.preflight.costs import Costs, program_costs
+from albert_tf.preflight.costs import program_costs
+from albert_tf.preflight.gpu_costs import gpu_program_costs
+from albert_tf.preflight.gpus import Gpus, parse_devices
+
+# Without a GPU, nothing can be timed, and Triton's products would be those of no choice.
+_GPU_SETTINGS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+
+
+def find_devices(where: Slice | Gpus) -> tuple[Any, dict[str, Any]]:
+    """Return JAX's devices, which need not exist, and the settings of the compiler for them."""
+    if isinstance(where, Slice):
+        topology = topologies.get_topology_desc(where.name, "tpu", **where.settings)
+        return topology.devices, {}
+    shape = f"1x{where.machines}x{where.of_machine}"
+    topology = topologies.get_topology_desc(
+        where.name, "cuda", target_config=where.data.target(), topology=shape
+    )
+    nvcc = importlib.util.find_spec("nvidia.cuda_nvcc")
+    folder = [*nvcc.submodule_search_locations][0] if nvcc else ""  # type: ignore[misc]
+    return topology.devices, _GPU_SETTINGS | {"xla_gpu_cuda_data_dir": folder}
 
 
 def parse(program: bytes) -> ir.Module:
-    """Convert a serialized HLO module that was lowered for a CPU to StableHLO for a TPU.
+    """Convert a serialized HLO module that was lowered for a CPU to StableHLO for other devices.
 
     `mhlo.copy`, which StableHLO does not have, is replaced by its operand. Random bits come from
     the generator of the device, which TensorFlow uses on TPUs, instead of Philox.
@@ -75,17 +94,15 @@ def _draw_by_the_device(generator: ir.Operation) -> None:
     generator.erase()
 
 
-def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
-    """Compile the program of one replica for all devices of a slice."""
-    devices: Any = topologies.get_topology_desc(
-        platform="tpu", topology_name=where.name, **where.settings
-    ).devices
-    module = parse(program)
+def compile_program(module: ir.Module, where: Slice | Gpus, trips: int) -> Compiled:
+    """Compile the program of one replica for all devices."""
+    devices, settings = find_devices(where)
     options = xla_client.CompileOptions()
     options.num_replicas = len(devices)
     options.executable_build_options.num_replicas = len(devices)
     numbers = np.array([[device.id] for device in devices])
     options.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    options.env_option_overrides = list(settings.items())
 
     def compile_module():
         with module.context:
@@ -95,8 +112,7 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
                 compile_options=options,
             )
 
-    costs = functools.partial(program_costs, generation=where.generation)
-    return measure(compile_module, module, costs, trips)
+    return measure(compile_module, module, where, trips)
 
 
 def product_flops(module: ir.Module, trips: int) -> float:
@@ -129,15 +145,11 @@ def product_flops(module: ir.Module, trips: int) -> float:
 
 
 def measure(
-    compile_step: Callable[[], Any],
-    module: ir.Module,
-    program_costs: Callable[..., Costs],
-    trips: int,
+    compile_step: Callable[[], Any], module: ir.Module, where: Slice | Gpus, trips: int
 ) -> Compiled:
     """Compile a step by calling `compile_step`, and collect the costs of the executable.
 
-    `module` is the step in StableHLO, before compilation, whose loops run `trips` times;
-    `program_costs` sums the costs of its text after compilation.
+    `module` is the step in StableHLO, before compilation, whose loops run `trips` times.
     """
     started = time.monotonic()
     flops = product_flops(module, trips)
@@ -150,16 +162,23 @@ def measure(
             return Compiled(False, needed, available, flops, seconds=seconds)
         return Compiled(False, error=str(error).strip().splitlines()[0], seconds=seconds)
     seconds = time.monotonic() - started
-    memory = executable.get_compiled_memory_stats()
+    sizes = executable.get_compiled_memory_stats()
+    memory = (
+        sizes.argument_size_in_bytes
+        + sizes.output_size_in_bytes
+        - sizes.alias_size_in_bytes
+        + sizes.temp_size_in_bytes
+        + sizes.generated_code_size_in_bytes
+    )
     text = executable.hlo_modules()[0].to_string()
-    total, update = (program_costs(text, trips=count) for count in (trips, 0))
+    if isinstance(where, Gpus):
+        total, update = (gpu_program_costs(text, where, count) for count in (trips, 0))
+    else:
+        total, update = (program_costs(text, where.generation, count) for count in (trips, 0))
     return Compiled(
-        fits=True,
-        memory=memory.argument_size_in_bytes
-        + memory.output_size_in_bytes
-        - memory.alias_size_in_bytes
-        + memory.temp_size_in_bytes
-        + memory.generated_code_size_in_bytes,
+        # The compiler for GPUs accepts programs of any size.
+        fits=not isinstance(where, Gpus) or memory <= where.data.memory,
+        memory=memory,
         flops=flops + total.kernel_flops,
         memory_bytes=total.memory_bytes,
         cycles=total.cycles,
@@ -172,9 +191,9 @@ def measure(
     )
 
 
-def main(program: str, topology: str, trips: str, result: str) -> None:
+def main(program: str, devices: str, trips: str, result: str) -> None:
     with open(program, "rb") as file:
-        compiled = compile_program(file.read(), parse_slice(topology), int(trips))
+        compiled = compile_program(parse(file.read()), parse_devices(devices), int(trips))
     write_result(compiled, result)
 
 

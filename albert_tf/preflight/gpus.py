@@ -69,7 +69,7 @@ class Gpu(NamedTuple):
     @property
     def engines(self) -> tuple[str, ...]:
         """Names of the engines whose programs can be compiled for it."""
-        return ("jax",)
+        return ("jax", "tensorflow")
 
     @property
     def peak_flops(self) -> float:
@@ -213,20 +213,14 @@ class Gpus(NamedTuple):
         return self._replace(dtype=dtype)
 
 
-def parse_gpus(devices: str) -> Gpus | None:
-    """Return the GPUs of `h100`, `h100x8` or, on four machines, `h100x8x4`; None for others."""
-    found = _NAME.fullmatch(devices)
-    return Gpus(found[1], int(found[2] or 1), int(found[3] or 1)) if found else None
-
-
 def parse_devices(devices: str) -> Slice | Gpus:
-    """Return the TPU slice or the GPUs of a name.
+    """Return the TPU slice or the GPUs of a name, such as v5e:4x4, h100, h100x8 or h100x8x4.
 
     Raises:
         InputError: If there is neither.
     """
-    if gpus := parse_gpus(devices):
-        return gpus
+    if found := _NAME.fullmatch(devices):
+        return Gpus(found[1], int(found[2] or 1), int(found[3] or 1))
     try:
         return parse_slice(devices)
     except InputError as error:

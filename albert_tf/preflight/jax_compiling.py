@@ -8,30 +8,24 @@ crash and uses gigabytes of memory. Building the program and compiling it are on
 those of the TensorFlow engine, since a program of JAX names the devices that it is for.
 """
 
-import dataclasses
-import functools
-import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 # First, since it has JAX look for no TPU on this machine or in Cloud metadata.
-from albert_tf.preflight.compiling import measure, write_result  # isort: skip
+from albert_tf.preflight.compiling import find_devices, measure, write_result  # isort: skip
 
 import jax
 import numpy as np
-from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from albert_tf.engines.jax.devices import DATA, JaxDevices
 from albert_tf.engines.jax.engine import JaxEngine
 from albert_tf.engines.jax.step import TrainingStep
 from albert_tf.files import read_json
-from albert_tf.hardware import Slice, parse_slice
+from albert_tf.hardware import Slice
 from albert_tf.preflight.bounds import Compiled
-from albert_tf.preflight.costs import program_costs
-from albert_tf.preflight.gpu_costs import gpu_program_costs
-from albert_tf.preflight.gpus import Gpus, parse_gpus
+from albert_tf.preflight.gpus import Gpus, parse_devices
 from albert_tf.preflight.options import Request
 from albert_tf.training.folder import find_config
 from albert_tf.training.pretraining_tasks import find_pretraining_task
@@ -74,43 +68,21 @@ def lower(asked: Request, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
     return step.program.lower(state, batch)
 
 
-# Without a GPU, nothing can be timed, and Triton's products would be those of no choice.
-_GPU_SETTINGS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
-
-
 def compile_step(asked: Request, where: Slice | Gpus, trips: int) -> Compiled:
     """Compile the training step for all devices."""
-    settings: dict[str, Any]
-    if isinstance(where, Gpus):
-        shape = f"1x{where.machines}x{where.of_machine}"
-        platform, arguments = "cuda", {"target_config": where.data.target(), "topology": shape}
-        nvcc = importlib.util.find_spec("nvidia.cuda_nvcc")
-        folder = [*nvcc.submodule_search_locations][0] if nvcc else ""  # type: ignore[misc]
-        settings = _GPU_SETTINGS | {"xla_gpu_cuda_data_dir": folder}
-        costs: Any = functools.partial(gpu_program_costs, where=where)
-    else:
-        platform, arguments, settings = "tpu", where.settings, {}
-        costs = functools.partial(program_costs, generation=where.generation)
-    devices: Any = topologies.get_topology_desc(
-        platform=platform, topology_name=where.name, **arguments
-    ).devices
+    devices, settings = find_devices(where)
     lowered = lower(asked, devices)
-    compiled = measure(
+    return measure(
         lambda: lowered.compile(compiler_options=settings).runtime_executable(),
         lowered.compiler_ir("stablehlo"),
-        costs,
+        where,
         trips,
     )
-    # A compiler for GPUs accepts programs of any size.
-    fits = compiled.fits and compiled.memory <= where.data.memory
-    return dataclasses.replace(compiled, fits=fits) if platform == "cuda" else compiled
 
 
 def main(request: str, devices: str, trips: str, result: str) -> None:
     asked = read_json(request, Request)
-    gpus = parse_gpus(devices)
-    where = gpus.for_dtype(asked.options.dtype) if gpus else parse_slice(devices)
-    write_result(compile_step(asked, where, int(trips)), result)
+    write_result(compile_step(asked, parse_devices(devices), int(trips)), result)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from albert_tf.preflight.gpu_costs import gpu_program_costs
 from albert_tf.preflight.gpus import FAMILIES, GPUS, parse_devices
 from albert_tf.preflight.options import PreflightOptions
 from albert_tf.tpu import preflight as former
+from tests.conftest import run_python
 from tests.support.tiny import CONFIG
 
 H100 = parse_devices("h100")
@@ -195,7 +196,6 @@ def test_report(options, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"engine": "tensorflow"}, "`devices`=h100x8: `engine`=tensorflow cannot be compiled for"),
         ({"devices": "h100x3"}, "`train_batch_size`=128: must be a multiple of the 3 devices of h"),
         ({"devices": "t4", "dtype": "bfloat16"}, "`dtype`=bfloat16: Tesla T4 has none"),
     ],
@@ -226,17 +226,33 @@ needs_compiler = pytest.mark.skipif(
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
-    "name", ["a100-40x2", *(pytest.param(kind, marks=pytest.mark.manual) for kind in GPUS)]
+    ("engine", "name"),
+    [
+        ("jax", "a100-40x2"),
+        *(pytest.param("jax", kind, marks=pytest.mark.manual) for kind in GPUS),
+        pytest.param("tensorflow", "h100x2", marks=pytest.mark.manual),
+    ],
 )
-def test_the_step_compiles(options, name):
+def test_the_step_compiles(options, engine, name):
     where = parse_devices(name).for_dtype("auto")
-    asked = dataclasses.replace(options, devices=name, dtype=where.dtype)
+    asked = dataclasses.replace(options, engine=engine, devices=name, dtype=where.dtype)
     batch = 8 * where.replicas
     result = Compiler(asked).compile(where, batch, 4, False)
     assert result.error is None
     assert result.fits
     assert 0 < result.memory < 0.2 * GIB
     # Two kernels of a layer that is computed everywhere, in two micro-batches.
-    assert result.fused_attention == (4 if where.dtype == "bfloat16" else 0)
+    fused = engine == "jax" and where.dtype == "bfloat16"
+    assert result.fused_attention == 4 * fused
     assert result.cycles > result.update_cycles > 0
     assert (result.reduced_bytes > 0) == (where.replicas > 1)
+
+
+@pytest.mark.manual
+@needs_compiler
+def test_what_users_run_compiles():
+    process = run_python("-m", "tests.preflight.gpu_programs", "h100", "a100-80")
+    assert process.returncode == 0, process.stderr
+    rows = [line for line in process.stdout.splitlines() if line.startswith("| ")]
+    assert len(rows) == 17
+    print(*rows, sep="\n")  # the table of docs/gpu.md
