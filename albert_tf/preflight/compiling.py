@@ -100,6 +100,7 @@ def compile_program(module: ir.Module, where: Slice | Gpus, trips: int) -> Compi
     options = xla_client.CompileOptions()
     options.num_replicas = len(devices)
     options.executable_build_options.num_replicas = len(devices)
+    options.executable_build_options.use_spmd_partitioning = True
     numbers = np.array([[device.id] for device in devices])
     options.device_assignment = xla_client.DeviceAssignment.create(numbers)
     options.env_option_overrides = list(settings.items())

@@ -64,7 +64,7 @@ class Gpu(NamedTuple):
     float32_flops: float
     link: float
     network: float = 12.5e9
-    error: tuple[float, float] = (1.0, 2.8)
+    error: tuple[float, float] = (1.0, 3.1)
 
     @property
     def engines(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def _gpu(name, capability, cores, ghz, gib, gb_per_s, cache, tflops, link, netwo
 # as CUDA reports them; the rest by data sheets and white papers. All rates are dense and accumulate
 # in float32, which GeForce and A10G do at half the speed. A network is that of the vendor's machine
 # (DGX; of V100, unchecked); where there is none, 100 Gbit/s are assumed.
-_A100 = (1.4, 1.7)
+_A100, _H100 = (1.5, 2.1), (1.5, 3.0)
 GPUS: dict[str, Gpu] = {
     "a100-40": _gpu(
         *("NVIDIA A100-SXM4-40GB", (8, 0), 108, 1.41, 39.4, 1555, 40, 156, 300, 200), error=_A100
@@ -141,7 +141,9 @@ GPUS: dict[str, Gpu] = {
     "a100-80": _gpu(
         *("NVIDIA A100-SXM4-80GB", (8, 0), 108, 1.41, 79.2, 2039, 40, 156, 300, 200), error=_A100
     ),
-    "h100": _gpu("NVIDIA H100 80GB HBM3", (9, 0), 132, 1.98, 79.1, 3352, 50, 494.7, 450, 400),
+    "h100": _gpu(
+        *("NVIDIA H100 80GB HBM3", (9, 0), 132, 1.98, 79.1, 3352, 50, 494.7, 450, 400), error=_H100
+    ),
     "h100-pcie": _gpu("NVIDIA H100 PCIe", (9, 0), 114, 1.755, 79.1, 2039, 50, 378, 64),
     "h200": _gpu("NVIDIA H200", (9, 0), 132, 1.98, 139.8, 4800, 60, 494.7, 450, 400),
     "b200": _gpu("NVIDIA B200", (10, 0), 148, 1.965, 178.3, 7672, 126, 1125, 900, 400),
