@@ -1,4 +1,4 @@
-"""The training step of one replica of a TPU slice, as a program for the TPU compiler.
+"""TensorFlow's training step of one replica, as a program for the compiler of TPUs or GPUs.
 
     python -m albert_tf.preflight.lowering REQUEST PROGRAM
 
@@ -23,7 +23,7 @@ from albert_tf.training.run import create_training_step
 
 
 class _Replica(tf.distribute.ReplicaContext):
-    """One replica of a slice; gets its number from the device, and reduces over all replicas."""
+    """One of the replicas; gets its number from the device, and reduces over all of them."""
 
     def __init__(self, strategy: "SliceStrategy"):
         super().__init__(strategy, replica_id_in_sync_group=gen_xla_ops.xla_replica_id())
@@ -41,7 +41,7 @@ class _Replica(tf.distribute.ReplicaContext):
 
 
 class SliceStrategy(tf.distribute.OneDeviceStrategy):
-    """Stands in for the TPU strategy of a slice: variables here, the program for all replicas."""
+    """Stands in for the strategy of the devices: variables here, the program for all replicas."""
 
     def __init__(self, replicas: int):
         super().__init__("/cpu:0")
@@ -58,7 +58,7 @@ class SliceStrategy(tf.distribute.OneDeviceStrategy):
 
 
 def lower(asked: Request) -> bytes:
-    """Return the program that every replica of a slice runs for one training step.
+    """Return the program that every replica runs for one training step.
 
     Options of devices are ignored. The inputs of the serialized HLO module are the replica's share
     of a batch and all variables, which the outputs take the place of.

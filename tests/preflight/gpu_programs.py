@@ -117,12 +117,10 @@ def main(kinds: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
         stack.enter_context(patch(JaxDevices, "platform", "gpu"))
-        train, forward = (
-            (lambda *each: programs.train(*each)),
-            (lambda *each: programs.forward(*each)),
-        )
-        stack.enter_context(patch(step.TrainingStep, "__call__", train))
-        stack.enter_context(patch(engine._ForwardStep, "_results", forward))
+        train, forward = programs.train, programs.forward
+        # Bound methods would not get the step.
+        stack.enter_context(patch(step.TrainingStep, "__call__", lambda *each: train(*each)))
+        stack.enter_context(patch(engine._ForwardStep, "_results", lambda *each: forward(*each)))
         stack.enter_context(mock.patch.multiple(tiny, LENGTH=512, PREDICTIONS=20))
         word_pieces(folder, WORDS)
         (folder / "config.json").write_text(shape.to_json())
@@ -130,12 +128,8 @@ def main(kinds: list[str]) -> None:
             (folder / file).write_text(text)
         common: dict[str, Any] = {"engine": "jax", "dtype": "bfloat16", "train_batch_size": 32}
         for programs.name, changes in PRETRAINING.items():
-            steps: dict[str, Any] = {
-                "num_train_steps": 1,
-                "num_warmup_steps": 0,
-                "learning_rate": 1e-3,
-            }
-            pretraining = options_of(folder, shape, 64, **common, **steps, **changes)
+            changes |= {"num_train_steps": 1, "num_warmup_steps": 0, "learning_rate": 1e-3}
+            pretraining = options_of(folder, shape, 64, **common, **changes)
             lengths: dict[str, Any] = {"max_seq_length": 512, "max_predictions_per_seq": 20}
             output = f"{folder}/{programs.name}"
             pretrain(dataclasses.replace(pretraining, **lengths, output_dir=output))
