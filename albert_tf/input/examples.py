@@ -20,7 +20,6 @@ WINDOW = 50
 # Epochs whose order is kept: threads prepare batches of two of them at once, and if an epoch is
 # short, of more.
 _EPOCHS_KEPT = 16
-_SMALLEST = 8
 
 
 class Features:
@@ -263,13 +262,12 @@ class MemoryBatches:
 
 
 def length_buckets(max_seq_length: int) -> tuple[int, ...]:
-    """Return the lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
+    """Return the lengths of batches: 8, 12, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
 
-    Powers of two and the midpoints between them waste at most a quarter, and are multiples of 8,
-    which suits matrix units.
+    Powers of two and the midpoints between them waste at most a third. Each length is a program to
+    compile, so more of them pay only in long runs.
     """
-    lengths = [_SMALLEST]
-    power = 2 * _SMALLEST
+    lengths, power = [], 8
     while power < max_seq_length:
         lengths += [power, power * 3 // 2]
         power *= 2
