@@ -98,8 +98,8 @@ def _details(
         "likely": f"{_likely(time)} ms, {_days(time, options.num_train_steps)} days",
     }
     if isinstance(where, Gpus):
-        calls = counted(int(compiled.fused_attention), "call")
-        lines["fused kernels"] += f", {calls} of cuDNN's attention"
+        kernels = counted(int(compiled.fused_attention), "kernel")
+        lines["fused kernels"] += f", {kernels} of attention"
     if price := options.price_per_hour:
         low, high = (price * options.num_train_steps * each / 3600 for each in time.likely)
         lines["price"] = f"{low:,.0f} to {high:,.0f}, at {price:,.2f} per hour for {where.name}"

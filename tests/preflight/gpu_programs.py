@@ -63,6 +63,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 PRETRAINING: dict[str, dict[str, Any]] = {
     "pretraining": {"do_eval": True},
+    "version 1": {"do_eval": True},
     "Muon, remat": {"optimizer": "muon", "remat": True, "micro_batch_size": 16},
 }
 
@@ -129,7 +130,9 @@ def main(kinds: list[str]) -> None:
         common: dict[str, Any] = {"engine": "jax", "dtype": "bfloat16", "train_batch_size": 32}
         for programs.name, changes in PRETRAINING.items():
             changes |= {"num_train_steps": 1, "num_warmup_steps": 0, "learning_rate": 1e-3}
-            pretraining = options_of(folder, shape, 64, **common, **changes)
+            version = 1 if programs.name == "version 1" else 2
+            config = AlbertConfig.preset("base", version=version)
+            pretraining = options_of(folder, config, 64, **common, **changes)
             lengths: dict[str, Any] = {"max_seq_length": 512, "max_predictions_per_seq": 20}
             output = f"{folder}/{programs.name}"
             pretrain(dataclasses.replace(pretraining, **lengths, output_dir=output))

@@ -4,6 +4,8 @@
 
 import dataclasses
 import importlib.util
+import json
+import pathlib
 
 import pytest
 
@@ -145,6 +147,16 @@ def test_kernels_take_the_longer_of_products_and_traffic():
     attention = max(2 * scores / 989.4e12, forward / 3352e9)
     attention += max(5 * scores / 989.4e12, backward / 3352e9)
     assert costs.kernel_cycles / 1.98e9 == pytest.approx(3 * attention)
+    # With dropout, the instructions take longer than the products.
+    head, scope = "bf16[96,512,64]{2,1,0}", "transpose(jvp(dropout_attention_backward))"
+    call = f"""ENTRY %main (a: {head}) -> ({head}, {head}, {head}) {{
+  %a = {head} parameter(0)
+  ROOT %call = ({head}, {head}, {head}) custom-call(%a, %a, %a, %a), custom_call_target="__gpu$xla.gpu.triton", metadata={{op_name="jit(f)/{scope}/pallas_call"}}
+}}
+"""
+    dropout = gpu_program_costs(call, H100)
+    assert (dropout.memory_bytes, dropout.kernel_flops) == (7 * value, 4 * scores)
+    assert dropout.kernel_cycles == pytest.approx(96 * 512**2 / 32 * 94 / 4 / 132)
     # Products in float32 take twice as long.
     wider = gpu_program_costs(PROGRAM.replace("bf16[4096,768]", "f32[4096,768]"), H100)
     assert wider.cycles > costs.cycles
@@ -185,7 +197,7 @@ def test_report(options, monkeypatch, capsys):
     assert row[6] == f"{1e3 * low:.1f}-{1e3 * high:.1f}"
     assert " bfloat16, jax with" in out
     assert "  estimate        117.5 ms, 85% of peak\n" in out
-    assert "  fused kernels   0.0 ms of it, 44 calls of cuDNN's attention\n" in out
+    assert "  fused kernels   0.0 ms of it, 44 kernels of attention\n" in out
     price = [20.0 * 36000 * each / 3600 for each in (low, high)]
     assert (
         "  price           {:,.0f} to {:,.0f}, at 20.00 per hour for h100x8".format(*price) in out
@@ -233,7 +245,11 @@ needs_compiler = pytest.mark.skipif(
         pytest.param("tensorflow", "h100x2", marks=pytest.mark.manual),
     ],
 )
-def test_the_step_compiles(options, engine, name):
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_the_step_compiles(options, engine, name, dropout):
+    config = pathlib.Path(options.albert_config_file)
+    changed = {"attention_probs_dropout_prob": dropout}
+    config.write_text(json.dumps(json.loads(config.read_text()) | changed))
     where = parse_devices(name).for_dtype("auto")
     asked = dataclasses.replace(options, engine=engine, devices=name, dtype=where.dtype)
     batch = 8 * where.replicas
@@ -254,6 +270,6 @@ def test_what_users_run_compiles():
     process = run_python("-m", "tests.preflight.gpu_programs", "h100", "a100-80")
     assert process.returncode == 0, process.stderr
     rows = [line.split(" | ") for line in process.stdout.splitlines() if line.startswith("| ")]
-    assert len(rows) == 17
-    # cuDNN's attention, everywhere but in float32.
+    assert len(rows) == 20
+    # Fused attention, everywhere but in float32.
     assert all((row[2] == "0") == ("float32" in row[0]) for row in rows)

@@ -10,8 +10,8 @@ A fused attention computes the plain one instead where its kernel does not apply
 - fewer queries than keys (the last layer of a training step, at a few positions);
 - on a TPU, a length that is not a multiple of 128 or a head size that is not a multiple of 8, and
   with dropout of attention weights (version 1 models), more than 512 tokens;
-- on a GPU, dropout of attention weights, float32, an odd length, or a head size that is not a
-  multiple of 8 or larger than 128.
+- on a GPU, float32, an odd length, or a head size that is not a multiple of 8 or larger than 128;
+  with dropout, also a length that is not a multiple of 64 or a head size that is no power of two.
 
 One line in the log tells if the reason is dropout.
 """
@@ -28,6 +28,8 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import splash_attention
 from jax.extend.random import threefry2x32_p
 
+from albert_tf.engines.jax import triton_attention
+from albert_tf.engines.jax.triton_attention import product
 from albert_tf.input.features import most_examples
 from albert_tf.modeling.attention import MASKED_SCORE, ExampleIds, dot_product_attention
 
@@ -148,13 +150,6 @@ def _kept(scalars, part: int, together: int, heads: int, length: int, rate: floa
     return jnp.where(drawn < scalars[2 + head], 0.0, 1 / (1 - rate))
 
 
-def _product(left, right, contracted: tuple[int, int], dtype=jnp.float32):
-    """Return the product of two matrices over an axis of each, added up in float32."""
-    dimensions = (((contracted[0],), (contracted[1],)), ((), ()))
-    product = jax.lax.dot_general(left, right, dimensions, preferred_element_type=jnp.float32)
-    return product.astype(dtype)
-
-
 def _scores(query, key, ids, numbers: int):
     """Return the scores of a head, float32 `[keys, queries]`.
 
@@ -165,7 +160,7 @@ def _scores(query, key, ids, numbers: int):
     number = jax.lax.broadcasted_iota(jnp.int32, shape, 0)
     others = jnp.where(number == ids[:1], 0.0, 1.0).astype(query.dtype)
     masked = jnp.where(number == ids[1:], MASKED_SCORE, 0.0).astype(key.dtype)
-    return _product(jnp.concatenate([key, masked]), jnp.concatenate([query, others]), (0, 0))
+    return product(jnp.concatenate([key, masked]), jnp.concatenate([query, others]), (0, 0))
 
 
 def _forward_kernel(
@@ -179,7 +174,7 @@ def _forward_kernel(
         total = jnp.sum(weights, axis=0, keepdims=True)
         if rate:
             weights *= _kept(scalars, part, together, heads, length, rate)
-        added = _product(value[part], weights.astype(value.dtype), (1, 0))
+        added = product(value[part], weights.astype(value.dtype), (1, 0))
         context[part] = (added / total).astype(context.dtype)
         sums[part] = largest + jnp.log(total)
 
@@ -195,16 +190,16 @@ def _backward_kernel(
         products = upstream[part].astype(jnp.float32) * context[part].astype(jnp.float32)
         total = jnp.sum(products, axis=0, keepdims=True)
         weights = jnp.exp(_scores(query[part], key[part], ids[...], numbers) - sums[part])
-        along = _product(value[part], upstream[part], (0, 0))
+        along = product(value[part], upstream[part], (0, 0))
         kept = weights
         if rate:
             factors = _kept(scalars, part, together, heads, length, rate)
             kept, along = weights * factors, along * factors
-        value_gradient[part] = _product(upstream[part], kept.astype(dtype), (1, 1), dtype)
+        value_gradient[part] = product(upstream[part], kept.astype(dtype), (1, 1), dtype)
         # The gradient of the scores.
         along = (weights * (along - total)).astype(dtype)
-        query_gradient[part] = _product(key[part], along, (1, 0), dtype)
-        key_gradient[part] = _product(query[part], along, (1, 1), dtype)
+        query_gradient[part] = product(key[part], along, (1, 0), dtype)
+        key_gradient[part] = product(query[part], along, (1, 1), dtype)
 
 
 def _call(kernel, direction: str, scalars, ids, tensors, results, numbers, rate, interpret):
@@ -304,11 +299,16 @@ def _splash_kernel(heads: int, length: int, interpret: bool):
 
 
 def gpu_attention(query, key, value, attention_mask, dropout=None):
-    """Return attention by cuDNN's kernels, forward and backward."""
+    """Return attention by cuDNN's kernels, or with dropout by Triton's, forward and backward."""
     batch, _, length, head_size = query.shape
-    applies = query.shape == key.shape and dropout is None and query.dtype != jnp.float32
-    applies = applies and length % 2 == 0 and head_size % 8 == 0 and head_size <= 128
-    if not applies:
+    applies = query.shape == key.shape and query.dtype != jnp.float32
+    if dropout is not None:
+        if not applies or not triton_attention.applies(query.shape, query.dtype):
+            return _plain(query, key, value, attention_mask, dropout)
+        ids = jnp.stack(_example_ids(attention_mask), axis=1)
+        drawn = dropout.rate, dropout.seed
+        return triton_attention.dropout_attention(query, key, value, ids, *drawn)
+    if not (applies and length % 2 == 0 and head_size % 8 == 0 and head_size <= 128):
         return _plain(query, key, value, attention_mask, dropout)
     # cuDNN's mask has a row per query, and its lengths would allow padding at the end only.
     if isinstance(attention_mask, ExampleIds):

@@ -16,7 +16,7 @@ try:
 except ImportError:
     pytest.skip("JAX is not installed (the extra `jax`)", allow_module_level=True)
 
-from albert_tf.engines.jax import attention, tpu_feed_forward
+from albert_tf.engines.jax import attention, tpu_feed_forward, triton_attention
 from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, ExampleIds, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, WeightDropout
@@ -121,10 +121,53 @@ def kept_by_the_kernel(rate, length, seed=SEED, heads=BATCH * HEADS):
     return factors.reshape(BATCH, -1, length, length)
 
 
+def kept_on_gpus(rate, length, seed=SEED, heads=BATCH * HEADS):
+    """Return what `kept_by_the_kernel` does, for the kernel of GPUs."""
+    place = jnp.arange(length)
+    bits = jax.vmap(
+        lambda words: triton_attention.random_bits(words, place[:, None], place, length)
+    )(triton_attention.words_of_heads(jnp.asarray(seed), heads))
+    factors = jnp.where(bits < jnp.uint32(rate * 2**32), 0.0, 1 / (1 - rate))
+    return factors.reshape(BATCH, -1, length, length)
+
+
 @pytest.mark.integration
-def test_the_mask_of_dropout_is_random():
+@pytest.mark.parametrize(
+    ("padding", "length", "head_size"),
+    [("rows", 128, 32), *slow(("in the middle", 128, 16), ("at the end", 192, 64))],
+)
+def test_the_gpu_kernel_computes_plain_attention_with_dropout(padding, length, head_size):
+    *tensors, upstream = inputs(length, head_size, count=4)
+    mask, kept = masks(padding, length), kept_on_gpus(0.1, length)
+
+    def ours(*arguments):
+        ids = jnp.stack(attention._example_ids(arguments[3]), axis=1)
+        drawn = 0.1, jnp.asarray(SEED)
+        return triton_attention.dropout_attention(*arguments[:3], ids, *drawn, interpret=True)
+
+    expected = output_and_gradients(lambda *each: plain(*each, kept), tensors, mask, upstream)
+    atol = 2e-6 * max(np.abs(each).max() for each in expected)
+    for one, other in zip(
+        output_and_gradients(ours, tensors, mask, upstream), expected, strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("words", [([4, 1], [4, 2]), ([4, 1], [5, 1])])
+def test_either_word_of_a_head_changes_all_random_bits(words):
+    place = jnp.arange(128)
+    one, other = (
+        triton_attention.random_bits(jnp.array(each, jnp.uint32), place[:, None], place, 128)
+        for each in words
+    )
+    assert not (one == other).any()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kept", [kept_by_the_kernel, kept_on_gpus])
+def test_the_mask_of_dropout_is_random(kept):
     rate, length, heads = 0.1, 128, 512
-    dropped = np.asarray(kept_by_the_kernel(rate, length, heads=heads) == 0)
+    dropped = np.asarray(kept(rate, length, heads=heads) == 0)
     dropped = dropped.reshape(heads, length, length)
     # The rate of all, of each row and column over the heads, and of each head. The last has the
     # chance of its threshold, too: 25 or 26 of 256.
@@ -133,7 +176,7 @@ def test_the_mask_of_dropout_is_random():
         assert np.abs(dropped.mean(axes) - rate).max() < 5 * 0.3 / (heads * length) ** 0.5
     assert np.abs(dropped.mean((1, 2)) - rate).max() < 0.6 / 256 + 5 * 0.3 / length
     # No head, row, column, or byte of a word follows another, and no seed another seed.
-    other = np.asarray(kept_by_the_kernel(rate, length, SEED + np.uint32(1), heads) == 0)
+    other = np.asarray(kept(rate, length, SEED + np.uint32(1), heads) == 0)
     other = other.reshape(dropped.shape)
     pairs = [(dropped, other), (dropped[1:], dropped[:-1])]
     pairs += [(dropped[:, step:], dropped[:, :-step]) for step in (1, length // 8)]
@@ -142,7 +185,7 @@ def test_the_mask_of_dropout_is_random():
         both = (one & another).mean()
         assert abs(both - rate**2) < 5 * 0.1 / one.size**0.5
     # The same seed always drops the same.
-    again = kept_by_the_kernel(rate, length, heads=heads) == 0
+    again = kept(rate, length, heads=heads) == 0
     np.testing.assert_array_equal(again.reshape(dropped.shape), dropped)
 
 
@@ -221,7 +264,7 @@ def test_other_shapes_are_left_to_plain_attention(monkeypatch, function, length,
 
 
 @pytest.mark.parametrize(
-    ("function", "length"), [(attention.tpu_attention, 640), (attention.gpu_attention, 128)]
+    ("function", "length"), [(attention.tpu_attention, 640), (attention.gpu_attention, 96)]
 )
 def test_fewer_queries_and_dropout_are_left_to_plain_attention(
     monkeypatch, caplog, function, length
@@ -240,17 +283,28 @@ def test_fewer_queries_and_dropout_are_left_to_plain_attention(
     )
 
 
-@pytest.mark.parametrize("padding", ["at the end", "rows"])
-def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch, padding):
+@pytest.mark.parametrize(
+    ("padding", "dropout"),
+    [
+        ("at the end", None),
+        ("rows", None),
+        pytest.param(
+            "rows", WeightDropout(0.1, SEED, PLAIN_KERNELS), marks=pytest.mark.integration
+        ),
+    ],
+)
+def test_the_gpu_program_calls_kernels_forward_and_backward(monkeypatch, padding, dropout):
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
     from jax.export import DisabledSafetyCheck, export
 
     monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)  # as on a GPU machine
 
     def loss(*arguments):
-        return attention.gpu_attention(*arguments).astype(jnp.float32).sum()
+        return attention.gpu_attention(*arguments, dropout).astype(jnp.float32).sum()
 
-    kernels = ("__cudnn$fmhaScaleBiasSoftmax", "__cudnn$fmhaScaleBiasSoftmaxBackward")
+    kernels = ["__cudnn$fmhaScaleBiasSoftmax", "__cudnn$fmhaScaleBiasSoftmaxBackward"]
+    if dropout:
+        kernels = ["__gpu$xla.gpu.triton"]
     program = export(
         jax.jit(jax.grad(loss, argnums=(0, 1, 2))),
         platforms=["cuda"],
