@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 from typing import Any
 
@@ -108,7 +109,7 @@ class AlbertConfig:
                 raise InputError(f"{field.name}={value!r}: must be a number")
             if field.name.endswith("dropout_prob") and not 0 <= value < 1:
                 raise InputError(f"{field.name}={value!r}: must be at least 0 and below 1")
-        if self.layer_norm_eps <= 0:
+        if not 0 < self.layer_norm_eps < math.inf:
             raise InputError(f"layer_norm_eps={self.layer_norm_eps!r}: must be above 0")
         if self.hidden_size % self.num_attention_heads:
             raise InputError(

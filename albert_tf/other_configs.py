@@ -55,9 +55,10 @@ _UNQUANTIZED = {"quantization_config": None, "compression_config": None}
 _IGNORED = frozenset(
     """
     _attn_implementation_autoset _commit_hash _name_or_path architectures bad_words_ids
-    begin_suppress_tokens bos_token_id chunk_size_feed_forward classifier_dropout_prob
-    cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype
-    early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+    begin_suppress_tokens bos_token_id chunk_size_feed_forward classifier_dropout
+    classifier_dropout_prob cross_attention_hidden_size decoder_start_token_id diversity_penalty
+    do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id
+    exponential_decay_length_penalty
     finetuning_task forced_bos_token_id forced_eos_token_id id2label is_encoder_decoder label2id
     language length_penalty license max_length min_length no_repeat_ngram_size num_beam_groups
     num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
@@ -114,7 +115,8 @@ def from_huggingface(values: dict[str, Any], known: Container[str], source: str)
     family = family_of(values, source)
     values = {**_DEFAULTS[family], **values}
     check_only(values, {**_ONLY, **_UNQUANTIZED}, source)
-    unknown = values.keys() - _ONLY.keys() - _UNQUANTIZED.keys() - _IGNORED - {"model_type"}
+    given = {key for key, value in values.items() if value is not None}
+    unknown = given - _ONLY.keys() - _UNQUANTIZED.keys() - _IGNORED - {"model_type"}
     if ignored := sorted(key for key in unknown if key not in known):
         _name_ignored(source, ", ".join(ignored))
     fields = {key: value for key, value in values.items() if key in known}
@@ -160,7 +162,7 @@ def is_plain_bert(values: dict[str, Any]) -> bool:
 
 @functools.cache  # once for each file, which several parts of a program read
 def _name_ignored(source: str, keys: str) -> None:
-    _logger.info("%s: ignored keys that say nothing about the encoder: %s", source, keys)
+    _logger.info("%s: ignored keys, unknown in an ALBERT or BERT: %s", source, keys)
 
 
 def to_huggingface(fields: dict[str, Any], family: str) -> dict[str, Any]:

@@ -171,10 +171,10 @@ def check_encoder(matched: MatchedWeights, weights: Weights) -> None:
     """
     of_encoder = (path for path in matched.missing if path.startswith("bert/"))
     if missing := [path for path in of_encoder if not path.startswith("bert/pooler/")]:
+        others = f" and {len(missing) - 1} more weights of the encoder" if missing[1:] else ""
         raise InputError(
-            f"`weights`={weights.path}: lacks {missing[0]} and {len(missing) - 1} more weights of "
-            "the encoder; was it trained with another config? (`init_from_group0` loads every "
-            "group of layers from the first)"
+            f"`weights`={weights.path}: lacks {missing[0]}{others}; was it trained "
+            "with another config? (`init_from_group0` loads every group of layers from the first)"
         )
 
 

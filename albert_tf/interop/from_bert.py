@@ -31,6 +31,7 @@ _WORDS = f"{_EMBEDDINGS}word_embeddings"
 _PROJECTION = "bert/encoder/embedding_hidden_mapping_in"
 _TABLES = (_WORDS, f"{_EMBEDDINGS}position_embeddings", f"{_EMBEDDINGS}token_type_embeddings")
 _SCALE_AND_OFFSET = (f"{_EMBEDDINGS}LayerNorm/gamma", f"{_EMBEDDINGS}LayerNorm/beta")
+_TRANSFORM = "cls/predictions/transform/"
 # The paths of a variable in each group of layers have the same ends.
 _OF_GROUP = re.compile(r"(?P<scope>.*/group_)(?P<number>\d+)(?P<rest>/.*)")
 
@@ -42,7 +43,7 @@ def as_albert(
 
     Args:
         weights: become those of an ALBERT if their embeddings have the width of its layers, and its
-            own are narrower.
+            own are narrower or its layers share.
         config: of the ALBERT.
         shapes: of its variables, by path.
         average: whether each group of layers gets the mean of the layers that it stands for;
@@ -57,26 +58,29 @@ def as_albert(
     is_other = f"{_PROJECTION}/kernel" in weights.tensors or not is_wide
     if weights.config is not None:
         is_other |= not weights.config.is_bert  # as a model of albert_zh, whose config is another
-    if size >= width or is_other:
-        return weights
-    tensors = {
-        path: tensor
-        for path, tensor in weights.tensors.items()
-        if not path.startswith("cls/predictions/transform/")
-    }
-    factors, kept = _factorized(weights, size)
-    for path, value in factors.items():
-        tensors[path] = Tensor(path, value.shape, value.shape, functools.partial(np.array, value))
-    layers = ""
-    if average:
-        count = max(map(len, _by_layer(tensors).values()), default=0)
-        groups = counted(config.num_hidden_groups, "group")
-        layers = f"the mean of {counted(count, 'layer')} in {groups}, "
-        tensors = _averaged(tensors, shapes)
-    note = (
-        f"{weights.path}: the start of a smaller model: {layers}embeddings from the {size} "
-        f"largest of {width} directions, {kept:.0%} of their variance"
+    layers, groups = (
+        max(map(len, _by_layer(paths).values()), default=0) for paths in (weights.tensors, shapes)
     )
+    # As wide and without sharing, it is the same network with fewer layers: the first of them.
+    is_shared = config.num_hidden_groups < config.num_hidden_layers
+    average &= size < width or (is_shared and groups < layers)
+    if size > width or is_other or not (average or size < width):
+        return weights
+    tensors, notes = dict(weights.tensors), []
+    if average:
+        notes.append(f"the mean of {counted(layers, 'layer')} in {counted(groups, 'group')}")
+        tensors = _averaged(tensors, shapes)
+    if size < width:
+        factors, kept = _factorized(weights, size)
+        tensors = {path: tensor for path, tensor in tensors.items() if _TRANSFORM not in path}
+        for path, value in factors.items():
+            read = functools.partial(np.array, value)
+            tensors[path] = Tensor(path, value.shape, value.shape, read)
+        notes.append(
+            f"embeddings from the {size} largest of {width} directions, {kept:.0%} of their "
+            "variance"
+        )
+    note = f"{weights.path}: the start of a smaller model: {', '.join(notes)}"
     fields = ("embedding_size", "num_hidden_layers", "num_hidden_groups", "parameter_sharing")
     known = weights.config and dataclasses.replace(
         weights.config, **{name: getattr(config, name) for name in fields}

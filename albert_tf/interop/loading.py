@@ -3,6 +3,7 @@
 A `Preset` is opened together with what is next to the weights: config, vocabulary, labels, results.
 """
 
+import inspect
 import logging
 import os
 import sys
@@ -18,9 +19,9 @@ from albert_tf.checkpoints import (
     engines_in,
     tensorflow,
 )
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import BERT_CONFIG_FILE, CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists
+from albert_tf.files import exists, files_in
 from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
 from albert_tf.interop import huggingface
 from albert_tf.interop.adjacent_files import (
@@ -39,6 +40,7 @@ from albert_tf.interop.file_names import (
 from albert_tf.interop.from_bert import as_albert
 from albert_tf.interop.heads import HEADS, possible_heads
 from albert_tf.interop.tensor_files import PICKLE_ENDINGS
+from albert_tf.logs import counted
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.task_kinds import TaskKind
 from albert_tf.tokenizers import Tokenizer
@@ -56,6 +58,7 @@ logger = logging.getLogger(__name__)
 
 Model = TypeVar("Model", bound=keras.Model)
 
+_CONFIGS = f"{CONFIG_FILE} or {BERT_CONFIG_FILE}"
 _SAVED_MODELS = (SAVED_MODEL, f"{ENCODER}/{SAVED_MODEL}")
 
 
@@ -107,6 +110,10 @@ def find_format(path: str) -> str:
         return "huggingface"
     if _is_of_orbax(path):
         return "albert_tf"
+    patterns = ("*.safetensors", "*.bin", "tf_model.h5", "*.msgpack", "*.onnx", "*.gguf")
+    if others := [file for each in patterns for file in files_in(path, each)]:
+        readable = ", ".join((*SAFETENSORS, *PICKLES))
+        raise InputError(f"`path`={path}: contains {others[0]}, and none of {readable}")
     _check_tensorflow(path)
     _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
     if any(name.startswith("params/") for name in names):
@@ -159,9 +166,9 @@ def load_weights(
 ) -> MatchedWeights:
     """Load the weights that a file, in any format, and a model have in common.
 
-    A model with narrower embeddings than layers starts from a BERT with layers of this width: from
-    the mean of the layers that fall on each group, and a truncated singular value decomposition of
-    the embeddings. A note in the result says so.
+    A model with narrower embeddings than layers, or with fewer groups of layers, starts from a BERT
+    with layers of this width: from the mean of the layers that fall on each group, and a truncated
+    singular value decomposition of the embeddings. A note in the result says so.
 
     Args:
         model: any model of this package.
@@ -192,6 +199,12 @@ def load_weights(
         notes = config_differences(model.config, weights)
         matched = match(shapes, weights, init_from_group0=init_from_group0)
         check_encoder(matched, weights)
+    if unknown := sorted(weights.unknown):
+        count, names = counted(len(unknown), "weight"), ", ".join(unknown[:3])
+        more = ", ..." * (len(unknown) > 3)
+        logger.warning(
+            "%s: %s not used, unknown in an ALBERT or BERT: %s%s", path, count, names, more
+        )
     for weight in model.weights:
         if name := matched.loaded.get(weight.path):
             weight.assign(weights.read(name))
@@ -218,7 +231,8 @@ def from_preset(
             "albert_base_v2", a TF-Hub or Kaggle handle, the address of an archive, or a local path.
         model_class: any model of this package.
         load_weights: whether to load the weights; otherwise, the model has random ones.
-        **arguments: of `model_class`, besides the config: `num_labels`, `dtype`, `attention`, ...
+        **arguments: of `model_class`, besides the config: `dtype`, `attention`, ..., and
+            `num_labels`, by default that of the head in the weights.
 
     Raises:
         InputError: If the weights cannot be fetched or read, or come without a config.
@@ -236,9 +250,14 @@ def from_preset(
     """
     path = local_weights(name, argument="name")
     with arguments_renamed(path="name"):
-        config = open_weights(path).config
-    if config is None:
-        raise InputError(f"`name`={name}: there is no albert_config.json next to the weights")
+        weights = open_weights(path)
+    if (config := weights.config) is None:
+        raise InputError(f"`name`={name}: there is no {_CONFIGS} next to the weights")
+    if "num_labels" in inspect.signature(model_class).parameters.keys() - arguments:
+        head = HEADS[possible_heads(weights, path)[0]]
+        if head.model != _name_of(model_class):
+            raise InputError("`num_labels`: required, since the weights have no such head")
+        arguments["num_labels"] = weights.tensors[f"{head.scope}output_bias"].shape[0]
     model = model_class(config, **arguments)
     if load_weights:
         with arguments_renamed(path="name"):
@@ -247,10 +266,15 @@ def from_preset(
     return model
 
 
+def _name_of(model_class: type) -> str:
+    """Return what `Head.model` is for a class."""
+    return f"{model_class.__module__}:{model_class.__name__}"
+
+
 def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> None:
     """Warn of missing variables, unless a model has no use for them: they keep random values."""
-    of_model = f"{type(model).__module__}:{type(model).__name__}"
-    optional = (path for head in HEADS.values() if head.model == of_model for path in head.optional)
+    own = (head for head in HEADS.values() if head.model == _name_of(type(model)))
+    optional = (path for head in own for path in head.optional)
     unused = tuple(path for path in optional if path.startswith("bert/"))
     missing = [path for path in matched.missing if not path.startswith(unused)]
     if names := [path + matched.other_shapes.get(path, "") for path in missing]:
@@ -373,7 +397,7 @@ def open_with_files(
         weights = open_weights(path, config=config)
     config = config or weights.config
     if config is None:
-        raise InputError(f"`name`={name}: there is no {CONFIG_FILE} next to the weights")
+        raise InputError(f"`name`={name}: there is no {_CONFIGS} next to the weights")
     adjacent = find_adjacent_files(folder).about(weights.step)
     path_of_vocabulary = vocabulary or adjacent.vocabulary
     if not path_of_vocabulary:

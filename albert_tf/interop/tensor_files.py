@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_bytes, read_json
+from albert_tf.files import exists, open_file, read_bytes, read_json
 from albert_tf.hub.names import PICKLES, SAFETENSORS, TORCH_NEEDED
 
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
+
+_FLOATS = ("F16", "BF16", "F32", "F64")
+_LFS = b"version https://git-lfs"
 
 # Name and shape of a tensor, and a reader by name.
 _Named = tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]
@@ -71,22 +74,37 @@ def _open_safetensors(file: str) -> Iterable[_Named]:
     try:
         if "://" in file:
             views = dict(deserialize(read_bytes(file)))
-            read = functools.partial(_remote_array, views)
+            read = functools.partial(_remote_array, file, views)
             return [(name, tuple(view["shape"]), read) for name, view in views.items()]
         opened: Any = safe_open(file, framework="numpy")
-        return [
-            (name, tuple(opened.get_slice(name).get_shape()), opened.get_tensor)
-            for name in opened.keys()  # noqa: SIM118
-        ]
+        slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+
+        def read_local(name: str) -> np.ndarray:
+            _check_dtype(file, name, slices[name].get_dtype())
+            return opened.get_tensor(name)
+
+        return [(name, tuple(each.get_shape()), read_local) for name, each in slices.items()]
     except SafetensorError as error:
+        with open_file(file, "rb") as opened:
+            if opened.read(len(_LFS)) == _LFS:
+                raise InputError(
+                    f"{file}: a pointer of Git LFS; `git lfs pull` fetches it"
+                ) from None
         raise InputError(f"{file}: not a safetensors file ({error})") from None
 
 
-def _remote_array(views: dict[str, dict[str, Any]], name: str) -> np.ndarray:
+def _check_dtype(file: str, name: str, dtype: str) -> None:
+    """Check that a tensor that is read is no code of a quantized one."""
+    if dtype not in _FLOATS:
+        raise InputError(f"{file}: {name} is {dtype}: must be one of {', '.join(_FLOATS)}")
+
+
+def _remote_array(file: str, views: dict[str, dict[str, Any]], name: str) -> np.ndarray:
     import ml_dtypes  # the library's own function for bytes has no bfloat16
 
     view = views[name]
     kind = view["dtype"]  # such as F32
+    _check_dtype(file, name, kind)
     dtype = ml_dtypes.bfloat16 if kind == "BF16" else f"{kind[0].lower()}{int(kind[1:]) // 8}"
     return np.frombuffer(view["data"], dtype).reshape(view["shape"])
 
@@ -110,13 +128,15 @@ def _open_pickle(file: str) -> Iterable[_Named]:
     tensors = {str(name): value for name, value in found if isinstance(value, torch.Tensor)}
     if not tensors:
         raise InputError(f"{file}: contains no tensors by name, as save_pretrained writes them")
-    read = functools.partial(_array, tensors)
+    read = functools.partial(_array, file, tensors)
     return [(name, tuple(value.shape), read) for name, value in tensors.items()]
 
 
-def _array(tensors: dict[str, Any], name: str) -> np.ndarray:
+def _array(file: str, tensors: dict[str, Any], name: str) -> np.ndarray:
     value = tensors[name].detach()
-    return (value.float() if value.is_floating_point() else value).numpy()  # also of bfloat16
+    dtype = str(value.dtype).removeprefix("torch.")
+    _check_dtype(file, name, dtype.upper().replace("FLOAT", "F"))  # BFLOAT16 is BF16
+    return value.float().numpy()
 
 
 def _refusal(error: Exception) -> str:

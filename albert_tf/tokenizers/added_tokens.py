@@ -12,8 +12,16 @@ from typing import Any, NamedTuple
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json
 
+# By the names of Hugging Face.
+_SYMBOLS = {
+    "cls_token": ("[CLS]",),
+    "sep_token": ("[SEP]",),
+    "pad_token": ("<pad>", "[PAD]"),
+    "unk_token": ("<unk>", "[UNK]"),
+    "mask_token": ("[MASK]",),
+}
 # Of every vocabulary; `Tokenizer.encode` says when they are read as symbols.
-_OWN_SYMBOLS = frozenset(("<pad>", "<unk>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+OWN_SYMBOLS = frozenset(symbol for symbols in _SYMBOLS.values() for symbol in symbols)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +54,11 @@ class _Config:
 
     added_tokens_decoder: dict[str, AddedToken] = dataclasses.field(default_factory=dict)
     additional_special_tokens: list[str | AddedToken] | None = None
+    cls_token: str | AddedToken | None = None
+    sep_token: str | AddedToken | None = None
+    pad_token: str | AddedToken | None = None
+    unk_token: str | AddedToken | None = None
+    mask_token: str | AddedToken | None = None
     extra_special_tokens: list[str | AddedToken] | dict[str, Any] | None = None
 
     def special(self) -> dict[str, AddedToken]:
@@ -78,6 +91,11 @@ def read_added_tokens(folder: str) -> tuple[tuple[AddedToken, ...], str | None]:
 
     config, file = read("tokenizer_config", _Config), read("tokenizer", _TokenizerFile)
     names = read("special_tokens_map", _Config)
+    for name, symbols in _SYMBOLS.items():
+        for each in filter(None, (getattr(config, name), getattr(names, name))):
+            if (text := each if isinstance(each, str) else each.content) not in symbols:
+                valid = " or ".join(symbols)
+                raise InputError(f"{folder}: {name}={text}: must be {valid}, as in ALBERT and BERT")
     special = (
         config.special() | dataclasses.replace(names, additional_special_tokens=None).special()
     )
@@ -96,7 +114,7 @@ def read_added_tokens(folder: str) -> tuple[tuple[AddedToken, ...], str | None]:
         ),
         *(special | names.special()).values(),
     ):
-        if token.content not in _OWN_SYMBOLS:
+        if token.content not in OWN_SYMBOLS:
             found.setdefault(token.content, token)
     return tuple(found.values()), prepend_scheme(file.pre_tokenizer)
 

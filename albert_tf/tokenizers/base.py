@@ -128,7 +128,7 @@ class Tokenizer(abc.ABC):
             if not (vocabulary := find_vocabulary(path)):
                 raise InputError(f"{path}: contains no spiece.model, vocab.txt or the like")
             path = vocabulary
-        recorded = read_normalization(os.path.dirname(path))
+        recorded, given = read_normalization(os.path.dirname(path)), path
         if os.path.basename(path) == tokenizer_json.FILE:
             path, found = tokenizer_json.convert_vocabulary(path)
             recorded = recorded.otherwise(found)
@@ -139,7 +139,12 @@ class Tokenizer(abc.ABC):
             kinds = " or ".join(Tokenizer._by_suffix)
             raise InputError(f"{path}: a vocabulary file must end in {kinds}, not {suffix!r}")
         normalization = Normalization(do_lower_case).otherwise(normalization or recorded, recorded)
-        tokenizer = Tokenizer._by_suffix[suffix](path, normalization)
+        try:
+            tokenizer = Tokenizer._by_suffix[suffix](path, normalization)
+        except InputError as error:
+            raise InputError(str(error).replace(path, given)) from None
+        file = os.path.join(os.path.dirname(given), tokenizer_json.FILE)
+        tokenizer_json.check_same(file, tokenizer.pieces, given)
         tokenizer._add(normalization.added_tokens or ())
         return tokenizer
 

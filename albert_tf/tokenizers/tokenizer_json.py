@@ -8,12 +8,13 @@ import base64
 import dataclasses
 import hashlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_bytes
-from albert_tf.tokenizers.added_tokens import AddedToken, prepend_scheme, steps
+from albert_tf.tokenizers.added_tokens import OWN_SYMBOLS, AddedToken, prepend_scheme, steps
 from albert_tf.tokenizers.normalization import Normalization
 from albert_tf.tokenizers.words import WORD_START, byte_of
 
@@ -63,6 +64,25 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
         make_folder(folder, "path")
         write_bytes(file, content)
     return file, normalization
+
+
+def check_same(path: str, pieces: Sequence[str], vocabulary: str) -> None:
+    """Check that a `tokenizer.json`, if there is one, has the pieces of the file next to it.
+
+    Raises:
+        InputError: If they differ: either may be the one that a model was trained with.
+    """
+    if not exists(path):
+        return
+    found = read_json(path, _TokenizerFile).model.get("vocab", ())
+    if isinstance(found, dict):
+        found = sorted(found, key=found.__getitem__)
+    texts = [each if isinstance(each, str) else each[0] for each in found]
+    if different := [pair for pair in zip(texts, pieces, strict=False) if pair[0] != pair[1]]:
+        raise InputError(
+            f"{path}: has {different[0][0]!r} where {vocabulary} has {different[0][1]!r}; remove "
+            "the one that the model was not trained with"
+        )
 
 
 def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
@@ -119,6 +139,11 @@ def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
     pieces = sorted(ids, key=ids.__getitem__)
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise InputError("model.vocab: ids are not 0, 1, 2, ...")
+    for token in read.added_tokens:
+        if token.content in OWN_SYMBOLS and token.id == len(pieces):
+            pieces.append(token.content)
+    if (prefix := read.model.get("continuing_subword_prefix", "##")) != "##":
+        raise InputError(f"model.continuing_subword_prefix={prefix}: must be ##")
     words = [step for step in steps(read.pre_tokenizer) if step.get("type") == "Split"]
     if words:  # of this package
         kinds, _ = _kinds(read, "Replace NFC NFKC NFD Lowercase")
@@ -135,6 +160,11 @@ def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
         rules = found[0]
         if not rules.get("clean_text", True):
             raise InputError("normalizer.clean_text=false: must be true")
+        names = [step["type"] for step in steps(read.pre_tokenizer)]
+        if names != ["BertPreTokenizer"]:
+            raise InputError(f"pre_tokenizer={', '.join(names) or None}: must be BertPreTokenizer")
+        if (longest := read.model.get("max_input_chars_per_word", 100)) < 100:
+            raise InputError(f"model.max_input_chars_per_word={longest}: must be at least 100")
         strips, lower = rules.get("strip_accents"), rules["lowercase"]
         normalization = Normalization(
             do_lower_case=lower,

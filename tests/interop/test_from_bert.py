@@ -8,6 +8,7 @@ import pytest
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.from_bert import as_albert
+from albert_tf.interop.loading import open_weights
 from albert_tf.weights import Tensor, Weights
 from tests.conftest import GOLDEN, refusal
 from tests.support.oracle import Oracle
@@ -112,6 +113,17 @@ def test_a_published_bert_starts_a_smaller_model(changes, from_first):
     assert not [note for note in loaded.notes if "num_hidden" in note]
     layers = "" if from_first else "the mean of 3 layers in "
     assert f"the start of a smaller model: {layers}" in note
+
+
+def test_layers_that_share_start_from_the_mean_whatever_the_width_of_embeddings():
+    shared = dataclasses.replace(BERT, num_hidden_groups=1, parameter_sharing="all")
+    encoder = albert_tf.AlbertEncoder(shared)
+    notes = albert_tf.load_weights(encoder, FOLDER).notes
+    assert any(note.endswith("smaller model: the mean of 3 layers in 1 group") for note in notes)
+    stored, path = open_weights(FOLDER), PATH.format(0, "ffn_1/intermediate/dense/kernel")
+    layers = [stored.read(path.replace("group_0", f"group_{number}", 1)) for number in range(3)]
+    (own,) = (weight for weight in encoder.weights if weight.path == path)
+    np.testing.assert_allclose(own.numpy(), np.mean(layers, axis=0), atol=1e-7)
 
 
 def test_other_widths_and_weights_are_refused():

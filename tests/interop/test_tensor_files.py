@@ -8,7 +8,9 @@ import types
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.interop.loading import open_weights
 from tests.conftest import GOLDEN
@@ -48,6 +50,34 @@ def test_tensors_of_all_types_become_float32(folder, place, name, dtype, options
         part.unlink()
         with pytest.raises(InputError, match=f"{part.name}: no such file"):
             open_weights(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("{}", "model.safetensors"), ("file://{}", "model.safetensors"), ("{}", "pytorch_model.bin")],
+)
+def test_codes_of_quantized_weights_are_refused(folder, place, name):
+    rewrite_weights(folder, name, dtype=np.int8)
+    weights = open_weights(place.format(folder))
+    with pytest.raises(InputError, match=rf"{name}: .* is I(NT)?8: must be one of F16, BF16"):
+        weights.read(next(iter(weights.tensors)))
+
+
+def test_files_that_are_not_the_weights_are_named(folder, caplog):
+    albert_tf.AlbertForSequenceClassification.from_preset(GOLDEN / "hf_bert_seqcls")
+    tensors = load_file(folder / "model.safetensors")
+    extra = "bert.encoder.layer.0.attention.self.distance_embedding.weight"
+    save_file(tensors | {extra: np.ones((3, 2), "f4")}, folder / "model.safetensors")
+    albert_tf.from_preset(folder)
+    assert f"1 weight not used, unknown in an ALBERT or BERT: {extra}" in caplog.text
+    with pytest.raises(InputError, match="`num_labels`: required, since the weights have no such"):
+        albert_tf.AlbertForSequenceClassification.from_preset(folder)
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(InputError, match="model.safetensors: a pointer of Git LFS"):
+        albert_tf.from_preset(folder)
+    (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+    with pytest.raises(InputError, match=r"contains .*adapter_model.safetensors, and none of"):
+        albert_tf.from_preset(folder)
 
 
 class Code:

@@ -233,6 +233,11 @@ def test_wordpiece(converted, lower):
 
 
 WORD_PIECE = {"model": {"type": "WordPiece", "vocab": {}}}
+BERT_RULES = {
+    **WORD_PIECE,
+    "normalizer": {"type": "BertNormalizer"},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+}
 
 
 @pytest.mark.parametrize(
@@ -250,6 +255,15 @@ WORD_PIECE = {"model": {"type": "WordPiece", "vocab": {}}}
             {**WORD_PIECE, "normalizer": {"type": "BertNormalizer", "clean_text": False}},
             "normalizer.clean_text=false: must be true)",
         ),
+        ({**BERT_RULES, "pre_tokenizer": None}, "pre_tokenizer=None: must be BertPreTokenizer)"),
+        (
+            {**BERT_RULES, "model": WORD_PIECE["model"] | {"continuing_subword_prefix": "@@"}},
+            "model.continuing_subword_prefix=@@: must be ##)",
+        ),
+        (
+            {**BERT_RULES, "model": WORD_PIECE["model"] | {"max_input_chars_per_word": 5}},
+            "model.max_input_chars_per_word=5: must be at least 100)",
+        ),
     ],
 )
 def test_other_tokenizers_are_refused(converted, content, reason):
@@ -259,6 +273,20 @@ def test_other_tokenizers_are_refused(converted, content, reason):
     with pytest.raises(InputError) as error:
         Tokenizer.load(str(path))
     assert str(error.value).startswith(f"{path}: not a tokenizer of ALBERT or BERT ({reason}")
+
+
+def test_files_that_contradict_each_other_are_refused(tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("".join(f"{piece}\n" for piece in [*SPECIAL_SYMBOLS, "cat", "dog"]))
+    ids = {piece: id for id, piece in enumerate([*SPECIAL_SYMBOLS, "dog", "cat"])}
+    content = {**BERT_RULES, "model": {"type": "WordPiece", "vocab": ids}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"tokenizer.json: has 'dog' where .*vocab.txt has 'cat'"):
+        Tokenizer.load(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "special_tokens_map.json").write_text('{"cls_token": {"content": "cat"}}')
+    with pytest.raises(InputError, match=r"cls_token=cat: must be \[CLS\], as in ALBERT"):
+        Tokenizer.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "spiece.model"])
