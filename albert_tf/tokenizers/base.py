@@ -118,8 +118,7 @@ class Tokenizer(abc.ABC):
                 precedence over the `tokenizer_config.json` next to the vocabulary.
 
         Raises:
-            InputError: If the file is missing, of an unknown kind, or not a vocabulary for ALBERT,
-                the name cannot be fetched, or `do_lower_case` is something else.
+            InputError: If there is no vocabulary for ALBERT, or `do_lower_case` is something else.
         """
         if not isinstance(do_lower_case, bool | np.bool_ | None):
             raise InputError(f"`do_lower_case`={do_lower_case!r}: must be True, False or None")
@@ -139,12 +138,8 @@ class Tokenizer(abc.ABC):
             kinds = " or ".join(Tokenizer._by_suffix)
             raise InputError(f"{path}: a vocabulary file must end in {kinds}, not {suffix!r}")
         normalization = Normalization(do_lower_case).otherwise(normalization or recorded, recorded)
-        try:
-            tokenizer = Tokenizer._by_suffix[suffix](path, normalization)
-        except InputError as error:
-            raise InputError(str(error).replace(path, given)) from None
-        file = os.path.join(os.path.dirname(given), tokenizer_json.FILE)
-        tokenizer_json.check_same(file, tokenizer.pieces, given)
+        tokenizer = Tokenizer._by_suffix[suffix](path, normalization)
+        tokenizer_json.check_same(given, tokenizer.pieces)
         tokenizer._add(normalization.added_tokens or ())
         return tokenizer
 

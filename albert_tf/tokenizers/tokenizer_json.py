@@ -66,12 +66,13 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
     return file, normalization
 
 
-def check_same(path: str, pieces: Sequence[str], vocabulary: str) -> None:
-    """Check that a `tokenizer.json`, if there is one, has the pieces of the file next to it.
+def check_same(vocabulary: str, pieces: Sequence[str]) -> None:
+    """Check that a `tokenizer.json` next to a vocabulary, if there is one, has its pieces.
 
     Raises:
         InputError: If they differ: either may be the one that a model was trained with.
     """
+    path = os.path.join(os.path.dirname(vocabulary), FILE)
     if not exists(path):
         return
     found = read_json(path, _TokenizerFile).model.get("vocab", ())
