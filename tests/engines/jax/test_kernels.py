@@ -153,6 +153,7 @@ def test_the_gpu_kernel_computes_plain_attention_with_dropout(padding, length, h
         np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("words", [([4, 1], [4, 2]), ([4, 1], [5, 1])])
 def test_either_word_of_a_head_changes_all_random_bits(words):
     place = jnp.arange(128)
