@@ -102,7 +102,9 @@ def _details(
         lines["fused kernels"] += f", {kernels} of attention"
     if price := options.price_per_hour:
         low, high = (price * options.num_train_steps * each / 3600 for each in time.likely)
-        lines["price"] = f"{low:,.0f} to {high:,.0f}, at {price:,.2f} per hour for {where.name}"
+        digits = 2 if high < 100 else 0
+        of_run = f"{low:,.{digits}f} to {high:,.{digits}f}"
+        lines["price"] = f"{of_run}, at {price:,.2f} per hour for {where.name}"
     for name, text in lines.items():
         yield f"  {name:14}  {text}"
 

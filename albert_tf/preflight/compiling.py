@@ -19,6 +19,8 @@ from typing import Any
 
 # Set before JAX loads, so that it looks for no device on this machine or in Cloud metadata.
 os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
+# The last line of an error is its cause then, not a notice of what was left out.
+os.environ["JAX_TRACEBACK_FILTERING"] = "off"
 
 import numpy as np
 from jax.errors import JaxRuntimeError

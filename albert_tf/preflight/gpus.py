@@ -1,11 +1,12 @@
 """GPUs as data, and the description of one for XLA's compiler, which then needs none."""
 
+import math
 import os
 import re
 from typing import NamedTuple
 
-from albert_tf.errors import InputError
-from albert_tf.hardware import GIB, Slice, gpu_peak, parse_slice
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.hardware import GENERATIONS, GIB, Slice, gpu_peak, parse_slice
 
 
 class Family(NamedTuple):
@@ -79,7 +80,7 @@ class Gpu(NamedTuple):
     @property
     def memory(self) -> float:
         """Bytes that JAX reserves for programs; outside are the CUDA context, cuDNN and NCCL."""
-        return self.total_memory * float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", 0.75))
+        return self.total_memory * _memory_fraction()
 
     def target(self) -> str:
         """Return the `GpuTargetConfigProto` of the GPU as text."""
@@ -118,6 +119,20 @@ platform_name: "CUDA"
 dnn_version_info {{ major: 9 minor: 10 }}
 device_description_str: "{self.name}"
 """
+
+
+def _memory_fraction() -> float:
+    """Return the part of its memory that JAX reserves, from the environment."""
+    for name in ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"):  # the new one first
+        if text := os.environ.get(name):
+            try:
+                fraction = float(text)
+            except ValueError:
+                fraction = math.nan
+            if not 0 < fraction <= 1:
+                raise InputError(f"{name}={text}: must be above 0 and at most 1")
+            return fraction
+    return 0.75
 
 
 def _gpu(name, capability, cores, ghz, gib, gb_per_s, cache, tflops, link, network=12.5, **more):
@@ -223,9 +238,11 @@ def parse_devices(devices: str) -> Slice | Gpus:
     """
     if found := _NAME.fullmatch(devices):
         return Gpus(found[1], int(found[2] or 1), int(found[3] or 1))
-    try:
-        return parse_slice(devices)
-    except InputError as error:
-        message = str(error).replace("`topology`", "`devices`", 1)
+    if ":" not in devices and not devices.startswith(tuple(GENERATIONS)):
         kinds = ", ".join(GPUS)
-        raise InputError(f"{message}; GPUs are {kinds}, such as h100x8 or h100x8x4") from None
+        raise InputError(
+            f"`devices`={devices}: must be a kind of GPU ({kinds}), a kind and their number, such "
+            "as h100x8, that and the number of machines, h100x8x4, or a TPU slice, v5e:4x4"
+        )
+    with arguments_renamed(topology="devices"):
+        return parse_slice(devices)
