@@ -55,10 +55,9 @@ _UNQUANTIZED = {"quantization_config": None, "compression_config": None}
 _IGNORED = frozenset(
     """
     _attn_implementation_autoset _commit_hash _name_or_path architectures bad_words_ids
-    begin_suppress_tokens bos_token_id chunk_size_feed_forward classifier_dropout
-    classifier_dropout_prob cross_attention_hidden_size decoder_start_token_id diversity_penalty
-    do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id
-    exponential_decay_length_penalty
+    begin_suppress_tokens bos_token_id chunk_size_feed_forward classifier_dropout_prob
+    cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype
+    early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
     finetuning_task forced_bos_token_id forced_eos_token_id id2label is_encoder_decoder label2id
     language length_penalty license max_length min_length no_repeat_ngram_size num_beam_groups
     num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
@@ -115,8 +114,9 @@ def from_huggingface(values: dict[str, Any], known: Container[str], source: str)
     family = family_of(values, source)
     values = {**_DEFAULTS[family], **values}
     check_only(values, {**_ONLY, **_UNQUANTIZED}, source)
-    given = {key for key, value in values.items() if value is not None}
-    unknown = given - _ONLY.keys() - _UNQUANTIZED.keys() - _IGNORED - {"model_type"}
+    unknown = values.keys() - _ONLY.keys() - _UNQUANTIZED.keys() - _IGNORED - {"model_type"}
+    if values.get("classifier_dropout") is None:  # as in every BERT that transformers saves
+        unknown.discard("classifier_dropout")
     if ignored := sorted(key for key in unknown if key not in known):
         _name_ignored(source, ", ".join(ignored))
     fields = {key: value for key, value in values.items() if key in known}

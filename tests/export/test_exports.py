@@ -195,7 +195,7 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
     (other / "vocab.txt").unlink()
     assert "there is none next to the weights of" in message(init_checkpoint=str(other))
     (other / "albert_config.json").unlink()
-    assert "there is no albert_config.json next to the weights" in message(
+    assert "there is no albert_config.json or bert_config.json next to the weights" in message(
         init_checkpoint=str(other)
     )
 
