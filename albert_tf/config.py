@@ -243,6 +243,14 @@ class AlbertConfig:
                 f"{self.vocab_size}"
             )
 
+    def check_length(self, length: int, source: str | None) -> None:
+        """Raise InputError if sequences are longer than a model with the config `source` allows."""
+        if length > self.max_position_embeddings:
+            raise InputError(
+                f"`max_seq_length`={length}: {source or 'the config of the model'} has "
+                f"max_position_embeddings {self.max_position_embeddings}"
+            )
+
     def to_json(self) -> str:
         """Return the text of an `albert_config.json`."""
         return json.dumps(self.to_dict(), indent=2) + "\n"

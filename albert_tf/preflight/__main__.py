@@ -248,7 +248,8 @@ def preflight(options: PreflightOptions) -> None:
     elif options.dtype == "auto":
         options = dataclasses.replace(options, dtype=tpu_precision()[0])
     options.check()
-    AlbertConfig.from_json_file(options.albert_config_file)
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    config.check_length(options.max_seq_length, options.albert_config_file)
     check_installed(where)
     for line in all_slices(options) if where is None else one_place(options, where):
         logger.info("%s", line)

@@ -55,12 +55,7 @@ def prepare(
             folder, or workers have different inputs.
     """
     config = config or find_config(options)
-    if options.max_seq_length > config.max_position_embeddings:
-        raise InputError(
-            f"`max_seq_length`={options.max_seq_length}: "
-            f"{options.albert_config_file or 'the config of the model'} has "
-            f"max_position_embeddings {config.max_position_embeddings}"
-        )
+    config.check_length(options.max_seq_length, options.albert_config_file)
     check_same_config(config, options)
     is_first = engine is None
     engine = engine or create_engine(options.engine, options)

@@ -37,7 +37,8 @@ SLICE = "v3:2x2"
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
     config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
-    config.write_text(ONE_LAYER.to_json())
+    shape = dataclasses.replace(ONE_LAYER, max_position_embeddings=4 * LENGTH)
+    config.write_text(shape.to_json())
     return PreflightOptions(
         albert_config_file=str(config),
         devices="v3:2x2",
@@ -275,6 +276,7 @@ def test_nothing_fits(options, made_up):
         ({"micro_batch_sizes": ("3",)}, "`micro_batch_sizes`=3: does not divide the 8 examples"),
         ({"micro_batch_sizes": ("4", "x")}, "`micro_batch_sizes`=x: must be whole numbers"),
         ({"albert_config_file": "no.json"}, "no.json: no such file"),
+        ({"max_seq_length": 513}, "`max_seq_length`=513: .* has max_position_embeddings"),
     ],
 )
 def test_errors_name_the_flag(options, made_up, changes, message):
