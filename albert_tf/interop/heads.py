@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.config import AlbertConfig
 from albert_tf.files import exists
 from albert_tf.task_kinds import heads, kind_of
-from albert_tf.weights import Shape, Weights
+from albert_tf.weights import MatchedWeights, Shape, Weights
 
 if TYPE_CHECKING:
     import keras
+
+_logger = logging.getLogger(__name__)
 
 HEADS = heads()
 
@@ -87,3 +90,20 @@ def create_model(
     if row.labeled:
         arguments["num_labels"] = shapes[f"{row.scope}output_weights"][0]
     return row.load_model()(config, **arguments)
+
+
+def class_name(model_class: type) -> str:
+    """Return what `Head.model` is for a class."""
+    return f"{model_class.__module__}:{model_class.__name__}"
+
+
+def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> None:
+    """Warn of missing variables, unless a model has no use for them: they keep random values."""
+    own = (head for head in HEADS.values() if head.model == class_name(type(model)))
+    optional = (path for head in own for path in head.optional)
+    unused = tuple(path for path in optional if path.startswith("bert/"))
+    missing = [path for path in matched.missing if not path.startswith(unused)]
+    if names := [path + matched.other_shapes.get(path, "") for path in missing]:
+        _logger.warning(
+            "%s: left at initial values, random until trained: %s", name, ", ".join(names)
+        )

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import keras
 
@@ -38,7 +38,7 @@ from albert_tf.interop.file_names import (
     folder_of,
 )
 from albert_tf.interop.from_bert import as_albert
-from albert_tf.interop.heads import HEADS, possible_heads
+from albert_tf.interop.heads import HEADS, class_name, possible_heads, warn_of_random
 from albert_tf.interop.tensor_files import PICKLE_ENDINGS
 from albert_tf.logs import counted
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -255,7 +255,7 @@ def from_preset(
         raise InputError(f"`name`={name}: there is no {_CONFIGS} next to the weights")
     if "num_labels" in inspect.signature(model_class).parameters.keys() - arguments:
         head = HEADS[possible_heads(weights, path)[0]]
-        if head.model != _name_of(model_class):
+        if head.model != class_name(model_class):
             raise InputError("`num_labels`: required, since the weights have no such head")
         arguments["num_labels"] = weights.tensors[f"{head.scope}output_bias"].shape[0]
     model = model_class(config, **arguments)
@@ -264,23 +264,6 @@ def from_preset(
             matched = _load(model, path)
         warn_of_random(name, model, matched)
     return model
-
-
-def _name_of(model_class: type) -> str:
-    """Return what `Head.model` is for a class."""
-    return f"{model_class.__module__}:{model_class.__name__}"
-
-
-def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> None:
-    """Warn of missing variables, unless a model has no use for them: they keep random values."""
-    own = (head for head in HEADS.values() if head.model == _name_of(type(model)))
-    optional = (path for head in own for path in head.optional)
-    unused = tuple(path for path in optional if path.startswith("bert/"))
-    missing = [path for path in matched.missing if not path.startswith(unused)]
-    if names := [path + matched.other_shapes.get(path, "") for path in missing]:
-        logger.warning(
-            "%s: left at initial values, random until trained: %s", name, ", ".join(names)
-        )
 
 
 def labels_in(folder: str, kind: TaskKind) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.adjacent_files import tokenizer_files
 from albert_tf.interop.file_names import SAVED_MODEL
-from albert_tf.interop.loading import Preset, warn_of_random
+from albert_tf.interop.heads import warn_of_random
+from albert_tf.interop.loading import Preset
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.fitting import (

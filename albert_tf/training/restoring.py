@@ -13,7 +13,8 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import Origin, local_weights, source_of
-from albert_tf.interop.loading import load_weights, warn_of_random
+from albert_tf.interop.heads import warn_of_random
+from albert_tf.interop.loading import load_weights
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
