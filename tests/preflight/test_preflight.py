@@ -37,8 +37,7 @@ SLICE = "v3:2x2"
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
     config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
-    shape = dataclasses.replace(ONE_LAYER, max_position_embeddings=4 * LENGTH)
-    config.write_text(shape.to_json())
+    config.write_text(ONE_LAYER.to_json())
     return PreflightOptions(
         albert_config_file=str(config),
         devices="v3:2x2",
@@ -175,7 +174,11 @@ def test_report_of_one_slice(options, made_up, tmp_path, capsys):
     (tmp_path / "a.manifest.json").write_text(json.dumps(manifest | counts))
     files = (str(tmp_path / "a.tfrecord*"), "gs://elsewhere/b.tfrecord")
     # v2 has 7.48 GiB: 64 examples need 7.4, 128 do not fit; a larger program is tried first.
+    config = tmp_path / "albert_config.json"
+    shape = dataclasses.replace(ONE_LAYER, max_position_embeddings=4 * LENGTH)
+    config.write_text(shape.to_json())
     asked = dataclasses.replace(options, devices="v2-8", train_batch_size=8 * 512)
+    asked = dataclasses.replace(asked, albert_config_file=str(config))
     preflight.preflight(dataclasses.replace(asked, input_file=files, price_per_hour=36.0))
     # Without and with --remat.
     assert [micro for _, micro in made_up] == [256, 128, 64] * 2
