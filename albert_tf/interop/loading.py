@@ -110,12 +110,16 @@ def find_format(path: str) -> str:
         return "huggingface"
     if _is_of_orbax(path):
         return "albert_tf"
-    patterns = ("*.safetensors", "*.bin", "tf_model.h5", "*.msgpack", "*.onnx", "*.gguf")
-    if others := [file for each in patterns for file in files_in(path, each)]:
-        readable = ", ".join((*SAFETENSORS, *PICKLES))
-        raise InputError(f"`path`={path}: contains {others[0]}, and none of {readable}")
     _check_tensorflow(path)
-    _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
+    try:
+        _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
+    except InputError:
+        patterns = ("*.safetensors", "*.bin", "tf_model.h5", "*.msgpack", "*.onnx", "*.gguf")
+        if others := [file for each in patterns for file in files_in(path, each)]:
+            readable = ", ".join((*SAFETENSORS, *PICKLES))
+            message = f"`path`={path}: contains {others[0]}, and none of {readable}"
+            raise InputError(message) from None
+        raise
     if any(name.startswith("params/") for name in names):
         return "albert_tf"
     return "saved_model" if tensorflow.OBJECT_GRAPH in names else "google"
