@@ -195,12 +195,10 @@ class MemoryBatches:
         lengths, seed = stream.features.example_lengths, stream.seed
         self._order: TrainingOrder | None = None
         if seed is None:
-            by_length, size = np.argsort(-lengths, kind="stable"), stream.batch_size
-            padded = np.full(-(-len(by_length) // size) * size, -1, np.int32)  # -1 is no example
-            padded[: len(by_length)] = by_length
-            self._numbers = padded.reshape(-1, size)
-            real = np.where(self._numbers >= 0, lengths[np.maximum(self._numbers, 0)], 0)
-            self._lengths = _fitting(self._buckets, real)
+            by_length = np.argsort(-lengths, kind="stable").astype(np.int32)
+            padded = np.pad(by_length, (0, -len(by_length) % stream.batch_size), mode="edge")
+            self._examples = padded.reshape(-1, stream.batch_size)
+            self._lengths = _fitting(self._buckets, lengths[self._examples])
             return
         window = 1 if stream.pad_to_max_length else WINDOW
         order = TrainingOrder(lengths, stream.batch_size, seed, window)
@@ -234,7 +232,7 @@ class MemoryBatches:
 
     def __len__(self) -> int:
         """Return the number of batches, the same for every shard; `ENDLESS` if they do not end."""
-        return len(self._numbers) if self._order is None else ENDLESS
+        return len(self._examples) if self._order is None else ENDLESS
 
     def __getitem__(self, step: int) -> Batch:
         """Return the shard's rows of a batch.
@@ -243,7 +241,7 @@ class MemoryBatches:
             Arrays `[rows, ...]`; `input_ids`, `input_mask` and `segment_ids` are int32
             `[rows, seq]`, or `[rows, choices, seq]`. `seq` is that of the global batch. Batches
             that end also have `example_number`, int32 `[rows]`, the index of each example in
-            `features`, and `is_real_example`, int32 `[rows]`. What pads the last batch is the first
+            `features`, and `is_real_example`, int32 `[rows]`. What pads the last batch is the last
             example again; it has the values -1 and 0 there.
 
         Raises:
@@ -252,10 +250,12 @@ class MemoryBatches:
         if not 0 <= step < len(self):
             raise IndexError(step)
         if self._order is None:
-            numbers = self._numbers[step, self._rows]
-            batch = self._features.padded(int(self._lengths[step]), np.maximum(numbers, 0))
-            is_real = (numbers >= 0).astype(np.int32)
-            return batch | {"example_number": numbers, "is_real_example": is_real}
+            examples = self._examples[step, self._rows]
+            places = step * self._examples.shape[1] + np.arange(self._rows.start, self._rows.stop)
+            is_real = places < len(self._features)
+            numbers = np.where(is_real, examples, -1)
+            batch = self._features.padded(int(self._lengths[step]), examples)
+            return batch | {"example_number": numbers, "is_real_example": is_real.astype(np.int32)}
         epoch, number = self._order.locate(step)
         examples, lengths = self._of_epoch(epoch)
         return self._features.padded(int(lengths[number]), examples[number, self._rows])
