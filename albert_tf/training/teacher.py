@@ -38,8 +38,8 @@ from albert_tf.training.options import PretrainingOptions
 
 _logger = logging.getLogger(__name__)
 
-# Of MiniLMv2 for teachers of base size, 12 heads. Where it divides not both widths, fewer.
-_RELATION_HEADS = 48
+# Of MiniLMv2: 48 relation heads for teachers of 768, 64 for those of 1,024.
+_RELATION_HEAD_SIZE = 16
 
 RELATION, HIDDEN, MASKED_LM = "teacher_relation", "teacher_hidden", "teacher_masked_lm"
 
@@ -165,7 +165,7 @@ class TaughtModel(AlbertModel):
         )
         plain = Execution(execution.kernels)
         taught = model(features, training=False, execution=plain, output_hidden_states=True)
-        heads = relation_heads(self.config.hidden_size, model.config.hidden_size)
+        heads = relation_heads(model.config.hidden_size, self.config.hidden_size)
         expected = _relation_scores(model.encoder, taught, mask, heads)
         found = _relation_scores(self.encoder, outputs, mask, heads)
         hidden = outputs["sequence_output"]
@@ -183,10 +183,14 @@ class TaughtModel(AlbertModel):
         return outputs
 
 
-def relation_heads(*widths: int) -> int:
-    """Return the number of relation heads of models whose layers have these widths."""
-    common = math.gcd(*widths)
-    return max(heads for heads in range(1, _RELATION_HEADS + 1) if common % heads == 0)
+def relation_heads(teacher_width: int, student_width: int) -> int:
+    """Return the number of relation heads of models whose layers have these widths.
+
+    The teacher's have a size of 16 or, where their number would not divide both widths, more.
+    """
+    common = math.gcd(teacher_width, student_width)
+    most = max(teacher_width // _RELATION_HEAD_SIZE, 1)
+    return max(heads for heads in range(1, most + 1) if common % heads == 0)
 
 
 def _relation_scores(encoder: AlbertEncoder, outputs, mask, heads: int):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 STUDENT = dataclasses.replace(CONFIG, num_hidden_layers=2, intermediate_size=24)
 TEACHER = dataclasses.replace(
-    CONFIG, embedding_size=24, hidden_size=24, num_attention_heads=4, num_hidden_groups=2
+    CONFIG, embedding_size=48, hidden_size=48, num_attention_heads=4, num_hidden_groups=2
 )
 TOKENS = 3
 
@@ -62,13 +62,13 @@ def expected_losses(student, model, projection, examples) -> dict[str, float]:
     )
     for number, row in enumerate(rows):
         mask = row[1]
-        pairs = zip(*(relations(each, *row, heads=8) for each in (model, student)), strict=True)
+        pairs = zip(*(relations(each, *row, heads=2) for each in (model, student)), strict=True)
         for of_teacher, of_student in pairs:
             for token in np.flatnonzero(mask):
                 known = np.flatnonzero(mask)
                 truth = of_teacher[token][known]
                 gain = truth - of_student[token][known]
-                totals["relation"] += np.sum(np.exp(truth) * gain) / 8
+                totals["relation"] += np.sum(np.exp(truth) * gain) / 2
         last, ours = (each.encode(*row)[-1] for each in (model, student))
         errors = np.mean((ours @ projection[0] + projection[1] - last) ** 2, axis=1)
         totals["hidden"] += errors[mask > 0].sum()
@@ -85,7 +85,7 @@ def test_losses_are_those_of_the_papers_whatever_the_widths():
     (student, of_student), (other, of_teacher) = model(STUDENT, 1), model(TEACHER, 2)
     built, objective = taught(student, other)
     random = np.random.default_rng(0)
-    projection = [random.normal(0, 0.3, shape) for shape in ((16, 24), 24)]
+    projection = [random.normal(0, 0.3, shape) for shape in ((16, 48), 48)]
     built.projection.set_weights(projection)
     examples = batch(TOKENS)
     outputs = forward(built, examples)
@@ -99,6 +99,14 @@ def test_losses_are_those_of_the_papers_whatever_the_widths():
     total = plain.loss(plain.sums(own, examples), plain.weights(examples))
     expected_total = float(total) + sum(expected.values())
     assert float(objective.loss(sums, weights)) == pytest.approx(expected_total, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("widths", "heads"),
+    [((768, 768), 48), ((768, 384), 48), ((1024, 384), 64), ((384, 384), 24), ((312, 768), 12)],
+)
+def test_relation_heads_have_the_size_of_the_paper_where_both_widths_divide(widths, heads):
+    assert teacher.relation_heads(*widths) == heads
 
 
 def test_a_student_that_is_its_teacher_has_nothing_to_learn():
