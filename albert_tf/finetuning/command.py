@@ -151,11 +151,7 @@ def fine_tune_checked(options: FineTuningOptions, create_task: Callable[..., Any
 
 
 def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | None = None) -> None:
-    """Check the options, the config, and whether the files exist.
-
-    Args:
-        options: of the program.
-        check_data: raises InputError if the data set that the options name is invalid.
+    """Check the options, the config, whether the files exist, and by `check_data` the data set.
 
     Raises:
         InputError: If an option is invalid, or a file or folder is missing.

@@ -108,10 +108,7 @@ def open_context(
 ) -> Run:
     """Read all that a run needs, and fetch what is not here; write nothing.
 
-    Args:
-        options: of the program, checked.
-        create_task: the kind of task.
-        engine: of an earlier model in this process; None to create it.
+    The options are checked. The engine may be that of an earlier model in this process.
 
     Returns:
         The options, completed by the task, and what the runs share.

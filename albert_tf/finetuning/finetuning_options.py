@@ -238,11 +238,10 @@ class FineTuningOptions(TrainingOptions):
             )
         variants = self.variants()
         if len(variants) > 1 and not self.do_eval:
-            asked = (
-                (name, getattr(self, name)) for name in ("learning_rates", "train_batch_sizes")
-            )
-            given = [f"`{name}`={','.join(values)}" for name, values in asked if values]
-            several = given[0] if given else f"`seeds`={self.seeds}"
+            several = f"`seeds`={self.seeds}"
+            for name in ("train_batch_sizes", "learning_rates"):
+                if values := getattr(self, name):
+                    several = f"`{name}`={','.join(values)}"
             raise InputError(f"{several}: needs `do_eval`, whose results compare the runs")
         for variant in variants:
             check_limits(variant)

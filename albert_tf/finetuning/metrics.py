@@ -151,28 +151,14 @@ METRICS: dict[str, Metric] = {
 
 
 def score(names: tuple[str, ...], truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    """Return results by their keys.
-
-    Args:
-        names: keys of `METRICS`.
-        truth: the labels.
-        predicted: of the same shape.
-    """
+    """Return results by their keys, given names in `METRICS`."""
     return {METRICS[name].key: float(METRICS[name].compute(truth, predicted)) for name in names}
 
 
 def intervals_of(
     names: Sequence[str], truth: np.ndarray, predicted: np.ndarray
 ) -> dict[str, Interval]:
-    """95 % confidence intervals of results: Wilson's for the accuracy, else bootstrap.
-
-    Args:
-        names: keys of `METRICS`.
-        truth, predicted: `[examples, ...]`.
-
-    Returns:
-        Intervals by the keys of the metrics.
-    """
+    """Return the 95 % intervals of the same results: Wilson's for the accuracy, else bootstrap."""
     return {
         METRICS[name].key: wilson((truth == predicted).sum(), len(truth))
         if name == "accuracy"

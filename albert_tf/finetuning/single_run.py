@@ -77,11 +77,7 @@ class RunRecord(TypedDict):
 
 
 class FineTuningRun:
-    """A model that is trained, evaluated and used in a folder of its own.
-
-    Args:
-        options: of this run.
-        context: what it shares with other runs.
+    """A model that is trained, evaluated and used in a folder of its own, by options of its own.
 
     Attributes:
         step: training steps of the chosen weights.
@@ -253,8 +249,7 @@ class FineTuningRun:
     def finish(self, options: FineTuningOptions) -> None:
         """Evaluate and predict with the chosen weights, and write the report.
 
-        Args:
-            options: of the program; those of this run lack the flags for several runs.
+        The options are those of the program: those of this run lack the flags for several runs.
         """
         reported: list[tuple[ExampleSet, Outputs]] = []
         if options.do_eval:
@@ -282,9 +277,8 @@ def finish(options: FineTuningOptions, data: str, run: FineTuningRun) -> RunReco
         "options": _with_effect(options),
         "data": data,
     }
-    files.write_text(
-        f"{options.output_dir}/{FINISHED_FILE}", files.to_json(record, indent=2) + "\n"
-    )
+    text = files.to_json(record, indent=2) + "\n"
+    files.write_text(f"{options.output_dir}/{FINISHED_FILE}", text)
     return record
 
 

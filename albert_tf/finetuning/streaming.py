@@ -22,11 +22,8 @@ def predict_stream(
     """Predict the lines of standard input until it ends.
 
     A batch holds the lines that have arrived, at most `predict_batch_size`: a client that writes
-    one line and waits gets its result; many lines are computed together.
-
-    Args:
-        options: of the program.
-        predict: maps lines, and the number of the first, to a line of results each.
+    one line and waits gets its result; many lines are computed together. `predict` maps lines, and
+    the number of the first, to a line of results each.
 
     Raises:
         InputError: If a line is invalid; the results of earlier lines are written.
@@ -56,10 +53,7 @@ def result_output(path: str) -> Iterator[IO[str]]:
 def available_batches(stream: TextIO, size: int, errors: str = "strict") -> Iterator[list[str]]:
     """Yield lines of a UTF-8 stream: as many as are available, at most `size`.
 
-    Args:
-        stream: the stream.
-        size: as above.
-        errors: what becomes of bytes that are not UTF-8, as for `bytes.decode`.
+    Other bytes become what `errors` says, as for `bytes.decode`.
 
     Raises:
         InputError: If `errors` is "strict" and there are such bytes; after the lines before them.

@@ -313,21 +313,13 @@ def mean_of_outputs(outputs: Sequence[Outputs]) -> Outputs:
 
 
 def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Return logits whose softmax is the mean of the models' probabilities.
-
-    Args:
-        logits: `[..., classes]` of each model.
-    """
+    """Return logits `[..., classes]` whose softmax is the mean of the models' probabilities."""
     each = [log_softmax(values.astype(np.float64), axis=-1) for values in logits]
     return logsumexp(np.stack(each), axis=0) - np.log(len(each))
 
 
 def mean_log_odds(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Return logits whose sigmoid is the mean of the models' probabilities.
-
-    Args:
-        logits: of each model.
-    """
+    """Return logits whose sigmoid is the mean of the models' probabilities."""
     stacked = np.stack(logits).astype(np.float64)
     return logsumexp(log_expit(stacked), axis=0) - logsumexp(log_expit(-stacked), axis=0)
 

@@ -45,10 +45,6 @@ _WEIGHTS = (*SAFETENSORS, *PICKLES, *(folder.list_file for folder in FOLDERS.val
 class Teacher:
     """The teacher of a run, which is opened if its predictions are not kept yet.
 
-    Args:
-        options: of the program.
-        context: with the examples to predict.
-
     Raises:
         InputError: If the teacher cannot be opened, is for another task, or has other labels.
     """
@@ -89,7 +85,7 @@ class Teacher:
 
     def teach(self) -> RunContext:
         """Return the context with the teacher's probabilities among the features to train on."""
-        workers = self._context.engine.workers
+        context, options, workers = self._context, self._options, self._context.engine.workers
         predicted = self._predict() if self._opened else None
         kept: Outputs = {}
         for is_turn_of_chief in (True, False):
@@ -102,17 +98,14 @@ class Teacher:
         keras.backend.clear_session()
         gc.collect()
         ends = np.cumsum(kept["shapes"].prod(axis=1))[:-1]
-        scaled = kept["log_probabilities"] / np.float32(self._options.teacher_temperature)
+        scaled = kept["log_probabilities"] / np.float32(options.teacher_temperature)
         parts = zip(np.split(scaled, ends), kept["shapes"], strict=True)
         probabilities = [softmax(part.reshape(shape), axis=-1) for part, shape in parts]
-        task, sets = self._context.task, self._context.sets
-        task.objective = type(task.objective)(  # type: ignore[call-arg]
-            self._options.teacher_weight, self._options.teacher_temperature
-        )
+        task, sets = context.task, context.sets
+        arguments = (options.teacher_weight, options.teacher_temperature)
+        task.objective = type(task.objective)(*arguments)  # type: ignore[call-arg]
         taught = taught_set(task, self._train, probabilities)
-        return self._context._replace(
-            sets=[taught if each is self._train else each for each in sets]
-        )
+        return context._replace(sets=[taught if each is self._train else each for each in sets])
 
     def _predict(self) -> Outputs:
         """Return log-probabilities of all examples, one after the other, and their shapes."""
