@@ -112,14 +112,8 @@ def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
         else:
             yield row
     if broken:
-        fields = broken[0].problem.split(" (")[0]
-        logger.info(
-            "%s: skipped %s, the first at %s (%s)",
-            path,
-            counted(len(broken), "row"),
-            broken[0].location,
-            fields,
-        )
+        first = f"{broken[0].location} ({broken[0].problem.split(' (')[0]})"
+        logger.info("%s: skipped %s, the first at %s", path, counted(len(broken), "row"), first)
 
 
 def _mrpc_rows(dev: bool) -> RowReader:

@@ -24,12 +24,7 @@ from albert_tf.modeling.losses import (
 from albert_tf.report.intervals import Interval, bootstrap_mean
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import report
-from albert_tf.tasks.classification.datasets import (
-    ClassificationDataset,
-    Example,
-    normalized_label,
-    whole_number,
-)
+from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
 
 
 class Target(abc.ABC):
@@ -139,13 +134,9 @@ class Target(abc.ABC):
     def report_sections(
         self, examples: ExampleSet, truth: np.ndarray | None, logits: np.ndarray, suffix: str
     ) -> list[Section]:
-        """Return what a report shows about a set of examples.
+        """Return what a report shows about a set, whose results have names with the `suffix`.
 
-        Args:
-            examples: the set.
-            truth: as from `encode`; None if the labels are unknown.
-            logits: `[examples, outputs]`.
-            suffix: of the names of the set's results.
+        The truth is as from `encode`, or None if the labels are unknown.
         """
 
     def intervals(self, truth: np.ndarray, logits: np.ndarray, suffix: str) -> dict[str, Interval]:
@@ -379,7 +370,7 @@ def _only_one(examples: Sequence[Example], label: str) -> InputError:
 def _ids_of(labels: tuple[str, ...]) -> dict[str, int]:
     """Return the ids of labels, which may come from elsewhere, by their normalized names."""
     ids = {label: number for number, label in enumerate(labels)}
-    by_number = {whole_number(n.removeprefix("LABEL_")): number for n, number in ids.items()}
+    by_number = {label.removeprefix("LABEL_"): number for label, number in ids.items()}
     return by_number | {normalized_label(label): number for label, number in ids.items()} | ids
 
 
