@@ -96,6 +96,13 @@ def segment_ids(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
     return np.repeat(np.array([0, 1], np.int32), [len(first) + 2, in_second])
 
 
+def sequence(
+    tokenizer: Any, first: np.ndarray, second: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the token ids of a text, or of a pair, as a model reads them, and the segment ids."""
+    return join(first, second, tokenizer.cls_id, tokenizer.sep_id), segment_ids(first, second)
+
+
 def pack(
     firsts: Sequence[tuple],
     seconds: Sequence[tuple],

@@ -44,21 +44,12 @@ def featurize(
         else:
             parts.append(packing.truncate(text, pair, max_seq_length, shorten))
             dropped.append(_length(text, pair) - _length(*parts[-1]))
-    sequences = [
-        (packing.join(*part, tokenizer.cls_id, tokenizer.sep_id), packing.segment_ids(*part))
-        for part in parts
-    ]
+    sequences = [packing.sequence(tokenizer, *part) for part in parts]
     return Features(sequences, tokenizer.pad_id, tokens_cut=dropped, first_windows=first_windows)
 
 
 def combined(logits: np.ndarray, features: Features, long_texts: str) -> np.ndarray:
-    """Return the logits of texts, `[texts, outputs]`: of their windows the mean or the maximum.
-
-    Args:
-        logits: `[windows, outputs]`.
-        features: the windows.
-        long_texts: how they were made.
-    """
+    """Return the logits of texts: the mean or maximum of those of their windows."""
     first = features.first_windows
     if long_texts == "windows_max":
         return np.maximum.reduceat(logits, first)

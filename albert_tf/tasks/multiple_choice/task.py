@@ -98,21 +98,17 @@ def featurize(
         for candidate in itertools.islice(candidates, len(question.choices)):
             kept = candidate[-max_qa_length:]
             room = max_seq_length - 3 - len(kept)
-            sequences.append(_sequence(tokenizer, context[:room], kept))
+            sequences.append(packing.sequence(tokenizer, context[:room], kept))
             candidates_cut += len(kept) < len(candidate)
             lost = len(candidate) - len(kept) + max(len(context) - room, 0)
             tokens_cut[row] = max(tokens_cut[row], lost)
-        sequences += [_sequence(tokenizer, context[:0], [])] * (most - len(question.choices))
+        padding = packing.sequence(tokenizer, context[:0], context[:0])
+        sequences += [padding] * (most - len(question.choices))
         mask[row, : len(question.choices)] = 1
     arrays = {"choice_mask": mask}
     features = ChoiceFeatures(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]
     features.candidates_cut = candidates_cut
     return features
-
-
-def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.ndarray]:
-    ids = packing.join(context, candidate, tokenizer.cls_id, tokenizer.sep_id)
-    return ids, packing.segment_ids(context, candidate)
 
 
 class MultipleChoiceTask(FineTuningTask):
@@ -150,12 +146,9 @@ class MultipleChoiceTask(FineTuningTask):
             answers = [NO_LABEL if each.answer is None else each.answer for each in examples]
             features.arrays["label_ids"] = np.array(answers, np.int32)
         if features.candidates_cut:
-            logger.info(
-                "%s: %s of question and choice truncated to %d tokens",
-                split,
-                counted(int(features.candidates_cut), "text"),
-                self.options.max_qa_length,
-            )
+            cut = counted(int(features.candidates_cut), "text")
+            form = "%s: %s of question and choice truncated to %d tokens"
+            logger.info(form, split, cut, self.options.max_qa_length)
         self._choices = max(self._choices, features.choices)
         return features
 
@@ -264,13 +257,11 @@ class MultipleChoiceTask(FineTuningTask):
         cards = [_card(questions[n], values[n]) for n in order[:MOST_ERRORS]]
         size, right = values.shape[1], answers[correct]
         counts = (np.bincount(each, minlength=size) for each in (answers, predicted, right))
-        letters = zip(LETTERS, *counts, strict=False)
+        letters = by_label("letter", "questions", zip(LETTERS, *counts, strict=False))
         sections = [
             *by_group("By set", groups, correct, "set"),
             *by_length(examples.features.example_lengths, correct),
-            Section(
-                "Letters", tables=[by_label("letter", "questions", letters)], intervals=intervals
-            ),
+            Section("Letters", tables=[letters], intervals=intervals),
             calibration(values.max(axis=-1), correct),
             counted_errors(len(order), len(questions), "questions", MARKED, cards=cards),
         ]

@@ -13,6 +13,7 @@ import numpy as np
 from albert_tf.input.examples import Features
 from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.packing import sequence
 
 
 def parts_of(tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
@@ -125,19 +126,19 @@ def make_windows(
             skipped.append(question)
             continue
         truncated += len(query) > max_query_length
-        start = [tokenizer.cls_id, *query[:max_query_length], tokenizer.sep_id]
-        parts = parts_of(len(ids), max_seq_length - len(start) - 1, doc_stride)
+        query = query[:max_query_length]
+        position = len(query) + 2
+        parts = parts_of(len(ids), max_seq_length - position - 1, doc_stride)
         best = max_context(parts, len(ids))
         found = False
         first_windows.append(len(windows))
         for place, (first, length) in enumerate(parts):
             part = slice(first, first + length)
-            sequence = [*start, *ids[part], tokenizer.sep_id]
-            sequences.append((sequence, [0] * len(start) + [1] * (length + 1)))
+            sequences.append(sequence(tokenizer, query, ids[part]))
             may_start = best[part] == place
-            windows.append(Window(question, len(start), first, offsets[part], may_start))
+            windows.append(Window(question, position, first, offsets[part], may_start))
             if span is not None and first <= span[0] and span[1] < first + length:
-                positions.append([token - first + len(start) for token in span])
+                positions.append([token - first + position for token in span])
                 found = True
             else:
                 positions.append([0, 0])

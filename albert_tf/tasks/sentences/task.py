@@ -212,20 +212,17 @@ def numbered(pairs: Sequence[TextPair], with_negatives: bool) -> tuple[list[str]
     columns = [[pair.text for pair in pairs], [pair.text_pair for pair in pairs]]
     if with_negatives and pairs[0].negative is not None:
         columns.append([pair.negative or "" for pair in pairs])
-    rows = [
-        [numbers.setdefault(text, len(numbers)) for text in row]
-        for row in zip(*columns, strict=True)
-    ]
-    return list(numbers), np.array(rows, np.int32)
+    rows = zip(*columns, strict=True)
+    found = [[numbers.setdefault(text, len(numbers)) for text in row] for row in rows]
+    return list(numbers), np.array(found, np.int32)
 
 
 def featurize(texts: Sequence[str], tokenizer: Tokenizer, max_seq_length: int) -> Features:
     """Encode texts as `[CLS] text [SEP]`; one that is too long loses its end."""
     tokens = tokenizer.encode_batch(list(texts))
     kept = [packing.truncate(each, None, max_seq_length)[0] for each in tokens]
-    ids = [packing.join(each, None, tokenizer.cls_id, tokenizer.sep_id) for each in kept]
     cut = [len(each) - len(rest) for each, rest in zip(tokens, kept, strict=True)]
-    sequences = [(each, np.zeros_like(each)) for each in ids]
+    sequences = [packing.sequence(tokenizer, each) for each in kept]
     return Features(sequences, tokenizer.pad_id, 1, tokens_cut=cut)
 
 

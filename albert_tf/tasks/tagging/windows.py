@@ -14,7 +14,7 @@ from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import NO_LABEL
 from albert_tf.tasks.tagging.tags import OUTSIDE, Entity, chunks, continued
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.tokenizers.packing import window_starts
+from albert_tf.tokenizers.packing import sequence, window_starts
 from albert_tf.tokenizers.words import split_words
 
 # What a model was trained on: words, or raw texts.
@@ -133,13 +133,7 @@ def predict_tags(windows: TagWindows, logits: np.ndarray, labels: Sequence[str])
 def make_windows(
     texts: Sequence[WordsInText], tokenizer: Tokenizer, max_seq_length: int
 ) -> TagWindows:
-    """Encode texts as windows.
-
-    Args:
-        texts: with their words.
-        tokenizer: of the model.
-        max_seq_length: maximum tokens in a window, at least 3.
-    """
+    """Encode texts as windows of at most `max_seq_length` tokens, at least 3."""
     room = max_seq_length - 2
     sequences: list[tuple[np.ndarray, np.ndarray]] = []
     places, first_windows = [], []
@@ -151,10 +145,7 @@ def make_windows(
         rows_and_positions = [window + len(sequences), tokens - starts[window] + 1]
         first_windows.append(len(sequences))
         places.append(np.where(tokens >= 0, rows_and_positions, -1).T)
-        for start in starts:
-            part = ids[start : start + room]
-            sequence = np.array([tokenizer.cls_id, *part, tokenizer.sep_id], np.int32)
-            sequences.append((sequence, np.zeros(len(sequence), np.int8)))
+        sequences += (sequence(tokenizer, ids[start : start + room]) for start in starts)
     windows = TagWindows(sequences, tokenizer.pad_id, first_windows=first_windows)
     windows.places = np.concatenate([np.zeros((0, 2), np.int64), *places])
     windows.counts = np.array([len(words) for _, words in texts], np.int64)
@@ -183,10 +174,7 @@ def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.nd
 def nearest_window(tokens: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:
     """Return the window in which each token has most context: that of the nearest middle.
 
-    Args:
-        tokens: int `[words]`; the result is meaningless for -1.
-        starts: as of `window_starts`.
-        room: as given to it.
+    The windows are those of `window_starts`; for a token of -1, the result is meaningless.
     """
     middles = starts + (room - 1) / 2
     return np.searchsorted((middles[:-1] + middles[1:]) / 2, tokens, side="left")
