@@ -54,18 +54,17 @@ class RawWords(NamedTuple):
             The new texts, strings `[texts]`, and the start and the end of each word in them.
         """
         rows, numbers = self.rows, tf.range(tf.size(self.first, tf.int64))
-        number_in_row = numbers - tf.cast(graph_characters.lower_bound(rows, rows), tf.int64)
+        first_in_row = lower_bound(rows, rows)
+        number_in_row = numbers - tf.cast(first_in_row, tf.int64)
         of_words = tf.repeat(numbers, self.after - self.first)
         place = tf.range(tf.size(of_words, tf.int64))
-        spaced = (place == tf.gather(self.first, of_words)) & (
-            tf.gather(number_in_row, of_words) > 0
-        )
+        begins = place == tf.gather(self.first, of_words)
+        spaced = begins & (tf.gather(number_in_row, of_words) > 0)
         source = tf.repeat(place, 1 + tf.cast(spaced, tf.int64))
         is_space = tf.concat([source[1:] == source[:-1], [False]], 0)[: tf.size(source)]
         text = self.text.gather(source)
         text = text._replace(codes=tf.where(is_space, _SPACE, text.codes))
-        first_of_row = tf.gather(self.first, graph_characters.lower_bound(rows, rows))
-        start = self.first - first_of_row + number_in_row
+        start = self.first - tf.gather(self.first, first_in_row) + number_in_row
         return text.strings(), start, start + self.after - self.first
 
 
@@ -160,19 +159,9 @@ class TagWindows(NamedTuple):
     own: tf.Tensor
     text: tf.Tensor
 
-    def first(self, texts: tf.Tensor) -> tf.Tensor:
-        """Return the first window of each of some texts, int64."""
-        return tf.cast(lower_bound(self.text, texts), tf.int64)
-
 
 def make_windows(words: EncodedWords, symbols: Symbols, max_seq_length: int) -> TagWindows:
-    """Split texts into windows that overlap by half.
-
-    Args:
-        words: the texts.
-        symbols: ids of the special symbols.
-        max_seq_length: maximum number of tokens in a window.
-    """
+    """Split texts into windows that overlap by half."""
     room = max_seq_length - 2
     text, start, parts = windows(words.ids, room)
     features = packed(parts, None, symbols)
@@ -185,10 +174,8 @@ def make_windows(words: EncodedWords, symbols: Symbols, max_seq_length: int) -> 
     beyond = 2 * longest + 2 * max_seq_length
     between = text[1:] == text[:-1]
     middle = start[1:] + start[:-1] + room - 1 + text[1:] * beyond
-    row = tf.cast(
-        lower_bound(tf.boolean_mask(middle, between), words.rows * beyond + 2 * token), tf.int64
-    )
-    row = tf.where(own, row + words.rows, 0)
+    before = lower_bound(tf.boolean_mask(middle, between), words.rows * beyond + 2 * token)
+    row = tf.where(own, tf.cast(before, tf.int64) + words.rows, 0)
     position = tf.where(own, token - tf.gather(tf.pad(start, [[0, 1]]), row) + 1, 0)
     return TagWindows(features, row, position, own, text)
 
@@ -292,13 +279,10 @@ class TaggingExport(TaskExport):
         assert length is not None  # task_settings() sets it
         words = self._split(text)
         start, end = words.spans()
-        read, read_start, read_end = text, start, end
-        if self._settings.unit == "words":
-            read, read_start, read_end = words.joined()
-        ids = self.tokenizer.encode_with_offsets(read)
-        windows = make_windows(
-            EncodedWords(*ids, words.rows, read_start, read_end), self._symbols, length
-        )
+        read = words.joined() if self._settings.unit == "words" else (text, start, end)
+        ids = self.tokenizer.encode_with_offsets(read[0])
+        encoded = EncodedWords(*ids, words.rows, *read[1:])
+        windows = make_windows(encoded, self._symbols, length)
         logits = self._in_batches(windows.features, ["logits"])["logits"]
         logits = tf.ensure_shape(logits, [None, None, self._model.num_labels])
         tags, scores = self._word_tags(words, windows, logits)
@@ -338,7 +322,8 @@ class TaggingExport(TaskExport):
         read = running_max(tf.where(windows.own, number, -1))
         follows = read >= first_in_row  # a word of its text that has a token
         read = tf.maximum(read, 0)
-        row = tf.where(follows, tf.gather(tf.pad(windows.row, [[0, 1]]), read), windows.first(rows))
+        first_window = tf.cast(lower_bound(windows.text, rows), tf.int64)
+        row = tf.where(follows, tf.gather(tf.pad(windows.row, [[0, 1]]), read), first_window)
         position = tf.where(follows, tf.gather(tf.pad(windows.position, [[0, 1]]), read), 0)
         of_words = tf.gather_nd(logits, tf.stack([row, position], axis=1))
         probabilities = tf.nn.softmax(tf.cast(of_words, tf.float64))

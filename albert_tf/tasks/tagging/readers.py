@@ -252,9 +252,8 @@ def entity_of(location: str, text: str, span: Span) -> Entity:
 
 def _cluener_spans(location: str, label: dict[str, Any]) -> list[Span]:
     """Return spans of CLUENER, type -> text -> positions, whose ends are the last characters."""
-    by_type = files.converted(
-        label, f"{location}: label", dict[str, dict[str, list[tuple[int, int]]]]
-    )
+    kind = dict[str, dict[str, list[tuple[int, int]]]]
+    by_type = files.converted(label, f"{location}: label", kind)
     spans = [
         Span(start, end + 1, type_)
         for type_, by_text in by_type.items()
@@ -267,13 +266,7 @@ def _cluener_spans(location: str, label: dict[str, Any]) -> list[Span]:
 def as_example(
     text: TaggedText, words: Sequence[tuple[int, int]], finds_entities: bool
 ) -> TaggedExample:
-    """Return the tags of some words of a text, and its entities.
-
-    Args:
-        text: as read.
-        words: characters of each.
-        finds_entities: whether tags are those of entities; otherwise they are plain.
-    """
+    """Return the tags of some words of a text, and its entities, if it is these that tags mean."""
     if not finds_entities:
         return TaggedExample(text, words, None if text.tags is None else [*text.tags], None)
     if text.tags is not None and all(map(split_tag, text.tags)):

@@ -155,12 +155,9 @@ def tag_sections(
         for word, tag, found in zip(of_text, tags, prediction.tags, strict=True)
     ]
     support = collections.Counter(tag for _, tag, _ in rows)
-    found_counts = collections.Counter(found for _, _, found in rows)
+    found = collections.Counter(found for _, _, found in rows)
     correct = collections.Counter(tag for _, tag, found in rows if tag == found)
-    by_tag = [
-        (tag, support[tag], found_counts[tag], correct[tag])
-        for tag in sorted(support | found_counts)
-    ]
+    by_tag = [(tag, support[tag], found[tag], correct[tag]) for tag in sorted(support | found)]
     intervals = {"eval_accuracy": wilson(correct.total(), len(rows))}
     errors = collections.Counter(row for row in rows if row[1] != row[2])
     confused = [(*row, f"{count:,}") for row, count in errors.most_common()]

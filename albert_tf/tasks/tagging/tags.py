@@ -114,12 +114,7 @@ def chunks(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def iob2(chunks: Iterable[tuple[str, int, int]], words: int) -> list[str]:
-    """Return the IOB2 tags of some words; an entity that overlaps an earlier one is left out.
-
-    Args:
-        chunks: as of `chunks`.
-        words: their number.
-    """
+    """Return the IOB2 tags of some words; an entity that overlaps an earlier one is left out."""
     tags = [OUTSIDE] * words
     for type_, start, end in chunks:
         if all(tag == OUTSIDE for tag in tags[start:end]):
@@ -155,10 +150,6 @@ def count_matches(
 ) -> dict[str, Scores]:
     """Count entities by type; predictions are correct if type, start and end are those of one.
 
-    Args:
-        truth: per text, its entities.
-        predicted: per text, those of a model.
-
     Returns:
         Type -> numbers, sorted by type; "" for all types together, first.
     """
@@ -168,8 +159,6 @@ def count_matches(
     )
     sets = (true, found, true & found)
     counts = [collections.Counter(key[0] for key, _ in entities) for entities in sets]
-    by_type = {
-        label: Scores(*(each[label] for each in counts))
-        for label in sorted({*counts[0], *counts[1]})
-    }
+    labels = sorted(counts[0] | counts[1])
+    by_type = {label: Scores(*(each[label] for each in counts)) for label in labels}
     return {"": Scores(*map(len, sets)), **by_type}

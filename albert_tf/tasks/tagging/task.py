@@ -232,11 +232,13 @@ class TaggingTask(FineTuningTask):
         labels = json.dumps(self.labels, ensure_ascii=False)
         return super().adjacent_files() | {LABELS_FILE: labels + "\n"}
 
-    def _predict(self, examples: ExampleSet, outputs: Outputs) -> list[WordTags]:
+    def predict(self, examples: ExampleSet, outputs: Outputs) -> list[WordTags]:
+        """Return the tags of the words of each text."""
         windows = cast(TagWindows, examples.features)
         return predict_tags(windows, outputs["logits"], self.labels)
 
-    def _entities(self, examples: ExampleSet, tags: Sequence[WordTags]) -> list[list[Entity]]:
+    def entities(self, examples: ExampleSet, tags: Sequence[WordTags]) -> list[list[Entity]]:
+        """Return the entities that predicted tags mean."""
         return [
             predicted.entities(example.source.text, example.words)
             for example, predicted in zip(examples.examples, tags, strict=True)
@@ -244,7 +246,7 @@ class TaggingTask(FineTuningTask):
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         """Precision, recall and F1 of entities, as seqeval; accuracy of tags; and the loss."""
-        scores = self._scores(examples, self._predict(examples, outputs))
+        scores = self._scores(examples, self.predict(examples, outputs))
         windows = cast(TagWindows, examples.features)
         own = windows.places[:, 0] >= 0
         ids = np.array(self._label_ids(examples.examples))
@@ -264,7 +266,7 @@ class TaggingTask(FineTuningTask):
         scores = {"accuracy": float(np.mean(correct)) if correct else 0.0}
         if self.finds_entities:
             truth = [example.entities for example in examples.examples]
-            counts = count_matches(truth, self._entities(examples, tags))[""]
+            counts = count_matches(truth, self.entities(examples, tags))[""]
             scores |= {"f1": counts.f1, "precision": counts.precision, "recall": counts.recall}
         return scores
 
@@ -281,13 +283,13 @@ class TaggingTask(FineTuningTask):
         """Describe a model that gives every word the same tag."""
         if len({tag for example in examples.examples for tag in example.tags}) < 2:
             return None
-        tags = {tag for predicted in self._predict(examples, outputs) for tag in predicted.tags}
+        tags = {tag for found in self.predict(examples, outputs) for tag in found.tags}
         return f"every predicted tag is {tags.pop()!r}" if len(tags) == 1 else None
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """Return a JSON object for each text, as in `predictions.jsonl`."""
-        tags = self._predict(examples, outputs)
-        entities = self._entities(examples, tags) if self.finds_entities else [[] for _ in tags]
+        tags = self.predict(examples, outputs)
+        entities = self.entities(examples, tags) if self.finds_entities else [[] for _ in tags]
         lines = []
         for example, predicted, found in zip(examples.examples, tags, entities, strict=True):
             result: dict[str, object] = {"id": example.source.id, "text": example.source.text}
@@ -311,7 +313,7 @@ class TaggingTask(FineTuningTask):
         lines = self.decode(examples, outputs)
         write_text(f"{folder}/predictions.jsonl", "".join(f"{line}\n" for line in lines))
         logger.info("%s predictions in %s/predictions.jsonl", f"{len(lines):,}", folder)
-        tags = self._predict(examples, outputs)
+        tags = self.predict(examples, outputs)
         labeled = all(example.tags is not None for example in examples.examples)
         sentences = [
             conll_lines(e.shown_words, *([e.tags] if labeled else []), found.tags)
@@ -320,7 +322,7 @@ class TaggingTask(FineTuningTask):
         write_text(f"{folder}/predictions.conll", "\n".join(sentences))
         if self.options.submission:
             assert (tag_set := self.options.tag_set) is not None, "checked"
-            found = zip(examples.examples, self._entities(examples, tags), strict=True)
+            found = zip(examples.examples, self.entities(examples, tags), strict=True)
             content = "".join(f"{cluener_line(each.source.id, its)}\n" for each, its in found)
             self.write_submission(folder, tag_set.submission, content)
 
@@ -328,19 +330,19 @@ class TaggingTask(FineTuningTask):
         return [n for n, each in enumerate(examples.examples) if each.tags is not None]
 
     def score_at(self, examples: ExampleSet, outputs: Outputs, rows: list[int]) -> dict[str, float]:
-        tags = self._predict(examples, outputs)
+        tags = self.predict(examples, outputs)
         known = dataclasses.replace(examples, examples=[examples.examples[row] for row in rows])
         return self._scores(known, [tags[row] for row in rows])
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        tags = self._predict(examples, outputs)
+        tags = self.predict(examples, outputs)
         known = all(example.tags is not None for example in examples.examples)
         texts = [example.source.text for example in examples.examples]
         if examples.split == "predict" or not known:
             return [predicted_section(tags)]
         if self.finds_entities:
             truth = [example.entities for example in examples.examples]
-            return entity_sections(texts, truth, self._entities(examples, tags))
+            return entity_sections(texts, truth, self.entities(examples, tags))
         truth_tags = [example.tags for example in examples.examples]
         return tag_sections([each.shown_words for each in examples.examples], truth_tags, tags)
 

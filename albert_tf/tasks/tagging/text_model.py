@@ -3,7 +3,7 @@
 import numbers
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import keras
 
@@ -24,7 +24,6 @@ from albert_tf.tasks.tagging.readers import (
 )
 from albert_tf.tasks.tagging.tags import Entity
 from albert_tf.tasks.tagging.task import TaggingTask
-from albert_tf.tasks.tagging.windows import TagWindows, predict_tags
 from albert_tf.text_models.fitting import SEED
 from albert_tf.text_models.inputs import as_list, check_same_length, check_text, shown_value
 from albert_tf.text_models.task_model import TaskModel
@@ -113,19 +112,15 @@ class TokenClassifier(TaskModel[TaggingTask]):
         if not examples:
             return []
         encoded = self._set("predict", examples)
-        logits = self._outputs(encoded, batch_size)["logits"]
-        predicted = predict_tags(cast(TagWindows, encoded.features), logits, task.labels)
-        pairs = zip(examples, predicted, strict=True)
+        predicted = task.predict(encoded, self._outputs(encoded, batch_size))
         if task.finds_entities:
-            return [tags.entities(example.source.text, example.words) for example, tags in pairs]
+            return task.entities(encoded, predicted)
         return [
             [
                 Entity(tag, start, end, example.source.text[start:end], float(score))
-                for tag, score, (start, end) in zip(
-                    tags.tags, tags.scores, example.words, strict=True
-                )
+                for (start, end), tag, score in zip(example.words, *tags, strict=True)
             ]
-            for example, tags in pairs
+            for example, tags in zip(examples, predicted, strict=True)
         ]
 
     def _predict_rows(self, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
