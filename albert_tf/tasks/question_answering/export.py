@@ -46,14 +46,7 @@ def make_windows(
     symbols: Symbols,
     settings: QuestionAnsweringSettings,
 ) -> Windows:
-    """Split the contexts of questions into windows.
-
-    Args:
-        queries: ids of the questions, int32 `[questions, (tokens)]`.
-        contexts: ids of their contexts, int32 `[questions, (tokens)]`.
-        symbols: ids of the special symbols.
-        settings: lengths.
-    """
+    """Split the contexts of questions into windows; ids are int32 `[questions, (tokens)]`."""
     assert settings.max_seq_length is not None  # task_settings() sets it
     queries = truncate(queries, settings.max_query_length)
     tokens = contexts.row_lengths()

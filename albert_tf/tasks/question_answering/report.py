@@ -38,13 +38,8 @@ def squad_sections(
 ) -> list[Section]:
     """Return results by kind of question and by length, and the worst errors.
 
-    Args:
-        questions: with their answers.
-        predictions: by the questions' ids.
-        threshold: null score above which no answer is given; None to answer always.
-        version_2: whether questions may have no answer.
-        metric: how a prediction is compared with an answer.
-        reason: why this metric.
+    Above the threshold of null scores, no answer is given; None: always one. The `reason` is that
+    of the choice of the metric.
     """
     answers = [predictions[question.id].answer(threshold) for question in questions]
     scores = np.array(

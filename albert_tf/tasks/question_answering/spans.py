@@ -187,10 +187,7 @@ class Prediction(NamedTuple):
 def write_answers(folder: str, predictions: dict[str, Prediction], threshold: float | None) -> None:
     """Write `predictions.json`, `nbest_predictions.json` and, with a threshold, `null_odds.json`.
 
-    Args:
-        folder: where the files go.
-        predictions: by question id.
-        threshold: null score above which a question has no answer; None if all have one.
+    The threshold is the null score above which a question has no answer; None if all have one.
     """
     answers = {id: each.answer(threshold) for id, each in predictions.items()}
     contents = {

@@ -77,13 +77,9 @@ class QuestionAnsweringTask(FineTuningTask):
         self.outputs = self._head.outputs
         self._windows_by_path: dict[str, Windows] = {}
         room = self.options.max_seq_length - self.options.max_query_length - 3
-        if self.options.doc_stride >= room:
-            logger.warning(
-                "doc_stride=%d: windows of long contexts do not overlap if the question is long; "
-                "below %d, they do",
-                self.options.doc_stride,
-                room,
-            )
+        if (stride := self.options.doc_stride) >= room:
+            text = "windows of long contexts do not overlap if the question is long"
+            logger.warning("doc_stride=%d: %s; below %d, they do", stride, text, room)
 
     # By name, as a task is part of pickles.
     @property
@@ -117,12 +113,8 @@ class QuestionAnsweringTask(FineTuningTask):
     @property
     def metric_names(self) -> tuple[str, ...]:
         exact, f1 = (f"{self._answer_metric.prefix}{name}" for name in ("exact", "f1"))
-        if not self._version_2:
-            return (f1, f"{exact}_match")
-        groups = [
-            f"{group}_{name}" for group in ("HasAns", "NoAns", "best") for name in (exact, f1)
-        ]
-        return (f1, f"{exact}_match", *groups)
+        groups = ("HasAns", "NoAns", "best") if self._version_2 else ()
+        return (f1, f"{exact}_match", *(f"{of}_{name}" for of in groups for name in (exact, f1)))
 
     def _settings(self) -> tuple[bool, str]:
         """Return whether questions may have no answer, and the name of the head."""
@@ -179,13 +171,9 @@ class QuestionAnsweringTask(FineTuningTask):
         for question in misplaced:
             del placed[question]
         windows = self._windows("train", list(placed), list(placed.values()))
-        moved = sum(bool(answer) and answer not in q.answers for q, answer in placed.items())
-        if moved:
-            logger.info(
-                "%s: found in the context, but not at answer_start: %s",
-                source,
-                counted(moved, "answer"),
-            )
+        if moved := sum(bool(a) and a not in q.answers for q, a in placed.items()):
+            text = "found in the context, but not at answer_start"
+            logger.info("%s: %s: %s", source, text, counted(moved, "answer"))
         reasons = {
             "the context does not contain the answer at answer_start": misplaced,
             "no token covers any of the answer": windows.skipped,
@@ -214,12 +202,12 @@ class QuestionAnsweringTask(FineTuningTask):
     def _windows(
         self, split: str, questions: Sequence[SquadQuestion], answers: Sequence | None = None
     ) -> Windows:
-        length, query = self.options.max_seq_length, self.options.max_query_length
-        stride = self.options.doc_stride
-        windows = make_windows(questions, self.tokenizer, length, query, stride, answers)
-        if truncated := windows.questions_truncated:
-            questions_cut = counted(truncated, "question")
-            logger.info("%s: %s truncated to %d tokens", split, questions_cut, query)
+        options, query = self.options, self.options.max_query_length
+        lengths = options.max_seq_length, query, options.doc_stride
+        windows = make_windows(questions, self.tokenizer, *lengths, answers)
+        if windows.questions_truncated:
+            truncated = counted(windows.questions_truncated, "question")
+            logger.info("%s: %s truncated to %d tokens", split, truncated, query)
         return windows
 
     def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
@@ -298,25 +286,19 @@ class QuestionAnsweringTask(FineTuningTask):
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """Return the question's id and its answer."""
-        threshold = self.threshold()
-        predictions = self.predictions(examples, outputs)
+        predictions, threshold = self.predictions(examples, outputs), self.threshold()
         return [f"{id}\t{each.answer(threshold)}" for id, each in predictions.items()]
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
         write_answers(folder, self.predictions(examples, outputs), self.threshold())
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        threshold = self.threshold()
-        predictions = self.predictions(examples, outputs)
+        predictions, threshold = self.predictions(examples, outputs), self.threshold()
         if examples.split == "predict":
             return [answered_section([each.answer(threshold) for each in predictions.values()])]
+        questions, metric = examples.examples, self._answer_metric
         return squad_sections(
-            examples.examples,
-            predictions,
-            threshold,
-            self._version_2,
-            self._answer_metric,
-            self._metric_reason,
+            questions, predictions, threshold, self._version_2, metric, self._metric_reason
         )
 
     def threshold(self) -> float | None:
