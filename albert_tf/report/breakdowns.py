@@ -22,10 +22,10 @@ def by_group(
     """Return a section with the accuracy of each group, or none if there is one group only.
 
     Args:
-        title: title of the section.
+        title: of the section.
         names: group of each example.
         right: `[examples]`, whether each prediction is correct.
-        x_label: label of the axis with the groups.
+        x_label: of the axis with the groups.
         share: what the share of correct predictions is called.
         order: of the groups; by default as their names are sorted.
     """
@@ -94,19 +94,15 @@ def by_label(
 def predictions(
     name: str, probabilities: Mapping[str, Sequence[float] | np.ndarray], count: int
 ) -> Section:
-    """Return how often each label is predicted, and with what mean probability.
+    """Return how often each label is predicted for `count` examples, and the mean probability.
 
-    Args:
-        name: heading of the labels.
-        probabilities: label -> those of its predictions.
-        count: number of examples.
+    The name is the heading of the labels, each of which has the probabilities of its predictions.
     """
     rows = []
     for label, of in probabilities.items():
         share = len(of) / count
-        rows.append(
-            (label, Shade(f"{share:.1%}", share), len(of), np.mean(of) if len(of) else None)
-        )
+        mean = np.mean(of) if len(of) else None
+        rows.append((label, Shade(f"{share:.1%}", share), len(of), mean))
     columns = {name: "", "share": ">", "predictions": ",", "mean probability": ".1%"}
     return Section("Predictions", tables=[table(columns, rows)])
 
@@ -115,11 +111,7 @@ def calibration(confidence: np.ndarray, right: np.ndarray) -> Section:
     """Compare the probabilities of predictions with how often these are correct.
 
     The expected calibration error is that of Guo et al. (arXiv 1706.04599): ten bins of equal
-    width, weighted by their examples.
-
-    Args:
-        confidence: `[examples]`, the probability of each prediction.
-        right: `[examples]`, whether it is correct.
+    width, weighted by their examples. Both arrays are `[examples]`.
     """
     number = np.minimum((10 * confidence).astype(int), 9)
     bins, error = [], 0.0

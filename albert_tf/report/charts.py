@@ -148,12 +148,8 @@ def draw_curves(
     Other arguments are those of `chart`.
     """
     points = [
-        [
-            (row["step"], row[each.quantity] / each.scale)
-            for row in each.rows
-            if each.quantity in row
-        ]
-        for each in curves
+        [(row["step"], row[c.quantity] / c.scale) for row in c.rows if c.quantity in row]
+        for c in curves
     ]
     if max(map(len, points), default=0) < fewest:
         return []

@@ -34,8 +34,7 @@ def number_text(
         return f"{value:.1f}%" if percent else count, ""
     half = (interval.high - interval.low) / 2
     digits = min(max(1 - math.floor(math.log10(half)), 0), 2 if percent else 6)
-    texts = (f"{each:.{digits}f}" for each in (value, interval.low, interval.high))
-    shown, low, high = texts
+    shown, low, high = (f"{each:.{digits}f}" for each in (value, interval.low, interval.high))
     return f"{shown}{unit}", f"{low} to {high}{unit}"
 
 
@@ -61,12 +60,8 @@ def bootstrap(
     """
     draw = np.random.default_rng(seed)
     at_once = max(1, min(RESAMPLES, _MOST_COUNTS // examples))
-    values = np.concatenate(
-        [
-            statistic(_counts(draw, min(at_once, RESAMPLES - start), examples))
-            for start in range(0, RESAMPLES, at_once)
-        ]
-    )
+    sizes = (min(at_once, RESAMPLES - start) for start in range(0, RESAMPLES, at_once))
+    values = np.concatenate([statistic(_counts(draw, size, examples)) for size in sizes])
     values = values[np.isfinite(values)]
     low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
     return Interval(float(low), float(high), f"bootstrap, {RESAMPLES} draws")

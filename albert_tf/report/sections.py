@@ -196,19 +196,12 @@ def text_table(
 def error_section(
     columns: Mapping[str, str], rows: Sequence[Sequence[Any]], count: int, unit: str = "examples"
 ) -> Section:
-    """Return a section with the errors of a model: a table of the first `MOST_ERRORS` rows.
+    """Return a section with the errors of a model, worst first, among `count` evaluated examples.
 
-    All but the first `SHOWN_CARDS` are folded.
-
-    Args:
-        columns: as of `table`.
-        rows: the errors, worst first.
-        count: number of evaluated examples.
-        unit: what was evaluated, in the plural.
+    The first `MOST_ERRORS` rows are in a table, as of `table`, those after `SHOWN_CARDS` folded.
     """
     note = f"The {MOST_ERRORS} worst are listed." if len(rows) > MOST_ERRORS else ""
-    tables = error_tables(columns, rows)
-    return counted_errors(len(rows), count, unit, note, tables=tables)
+    return counted_errors(len(rows), count, unit, note, tables=error_tables(columns, rows))
 
 
 def error_tables(
