@@ -132,6 +132,11 @@ class TaskKind:
         importlib.import_module(f"{self.package}.{part}")
         return getattr(self, part)()
 
+    def main(self) -> None:
+        """Run the command that fine-tunes a model of this kind."""
+        command = importlib.import_module("albert_tf.finetuning.command")
+        command.fine_tuning_command(self)()
+
 
 @functools.cache
 def task_kinds() -> tuple[TaskKind, ...]:

@@ -46,9 +46,4 @@ KIND = TaskKind(
     problem_types={"multi_label": "multi_label_classification", "regression": "regression"},
 )
 
-
-def main() -> None:
-    """Run the command."""
-    from albert_tf.finetuning.command import fine_tuning_command
-
-    fine_tuning_command(KIND)()
+main = KIND.main

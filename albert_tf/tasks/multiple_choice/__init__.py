@@ -32,9 +32,4 @@ KIND = TaskKind(
     export_folder="choice",
 )
 
-
-def main() -> None:
-    """Run the command."""
-    from albert_tf.finetuning.command import fine_tuning_command
-
-    fine_tuning_command(KIND)()
+main = KIND.main

@@ -46,9 +46,4 @@ KIND = TaskKind(
     kept_results=("null_score_diff_threshold",),
 )
 
-
-def main() -> None:
-    """Run the command."""
-    from albert_tf.finetuning.command import fine_tuning_command
-
-    fine_tuning_command(KIND)()
+main = KIND.main

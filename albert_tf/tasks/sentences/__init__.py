@@ -12,12 +12,6 @@ if TYPE_CHECKING:  # at run time, `TaskKind` imports what is asked for
     from albert_tf.tasks.sentences import export, options, task, text_model
 
 
-def _check_data(options):
-    from albert_tf.tasks.sentences.readers import check_files
-
-    check_files(options)
-
-
 def _huggingface_files(path, config):
     from albert_tf.tasks.sentences.options import files_of
 
@@ -28,7 +22,7 @@ KIND = TaskKind(
     package=__name__,
     options=lambda: options.SentenceOptions,
     task=lambda: task.SentenceTask,
-    check_data=_check_data,
+    check_data=lambda given: given.check_files(),
     settings_file="sentences.json",
     heads=(
         Head(
@@ -51,9 +45,4 @@ KIND = TaskKind(
     huggingface_files=_huggingface_files,
 )
 
-
-def main() -> None:
-    """Run the command."""
-    from albert_tf.finetuning.command import fine_tuning_command
-
-    fine_tuning_command(KIND)()
+main = KIND.main

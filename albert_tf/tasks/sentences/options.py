@@ -116,6 +116,12 @@ class SentenceOptions(FineTuningOptions):
         if self.do_train and not self.scored:
             self._check_batches()
 
+    def check_files(self) -> None:
+        """Raise InputError if a split has no file."""
+        for split in self.splits():
+            if not self.is_sts_b and not getattr(self, self.files[split]):
+                raise InputError(f"`{self.files[split]}`: a table is required")
+
     def _check_batches(self) -> None:
         if self.micro_batch_size:
             raise InputError(
@@ -138,11 +144,8 @@ _MODES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 def files_of(path: str, config: AlbertConfig) -> dict[str, str]:
     """Return file name -> text, besides the weights, their config and the tokenizer.
 
-    One is for this package, which then reads the folder as one of sentence vectors.
-
-    Args:
-        path: of the original weights, next to which the settings are.
-        config: of the encoder.
+    One is for this package, which then reads the folder as one of sentence vectors. The settings
+    are next to the original weights, at `path`.
     """
     settings = read_settings(SentenceSettings, path, KIND.settings_file, {})
     length = settings.max_seq_length or config.max_position_embeddings

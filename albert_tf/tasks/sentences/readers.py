@@ -38,13 +38,6 @@ class TextPair(NamedTuple):
     score: float | None = None
 
 
-def check_files(options: SentenceOptions) -> None:
-    """Raise InputError if a split has no file."""
-    for split in options.splits():
-        if not options.is_sts_b and not getattr(options, options.files[split]):
-            raise InputError(f"`{options.files[split]}`: a table is required")
-
-
 def read_pairs(options: SentenceOptions, split: str) -> list[TextPair]:
     """Return the pairs of a split.
 
@@ -52,22 +45,20 @@ def read_pairs(options: SentenceOptions, split: str) -> list[TextPair]:
         InputError: If a file or a column is missing, a text is empty, a score is no number, or
             there is no row.
     """
-    check_files(options)
+    options.check_files()
     paths = [getattr(options, options.files[split])]
-    columns = (options.text_column, options.text_pair_column)
+    columns, score = (options.text_column, options.text_pair_column), options.score_column
     negative = options.negative_column if split == "train" else None
-    score = options.score_column if split != "predict" else None
     if options.is_sts_b:
         paths, columns = _STS_B.find(split, options.data_dir), ("sentence1", "sentence2")
         score = "label" if paths[0].endswith(".parquet") else "score"
-        score = score if split != "predict" else None
     pairs = [
         TextPair(
             row.location,
             row.text(columns[0], may_be_empty=options.is_sts_b),
             row.text(columns[1], may_be_empty=options.is_sts_b),
             row.text(negative) if negative else None,
-            _number(row, score) if score else None,
+            _number(row, score) if score and split != "predict" else None,
         )
         for path in paths
         for row in read_rows(path)
