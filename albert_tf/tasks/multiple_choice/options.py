@@ -107,7 +107,7 @@ class MultipleChoiceOptions(TaughtOptions):
         super().check()
         if self.high_only and self.middle_only:
             raise InputError("`high_only` and `middle_only` exclude each other")
-        task = (self.task_name or "race").lower()
+        task = self.data_set
         for name, tasks in _TASKS_OF.items():
             value = getattr(self, name)
             # The original's commands for RACE name files, which have no effect.
@@ -119,17 +119,12 @@ class MultipleChoiceOptions(TaughtOptions):
     def input_files(self) -> dict[str, str | None]:
         """As of the base class."""
         files = super().input_files()
-        if self.reads_json:
+        if self.data_set == "json":
             return files
         read = {name: path for name, path in files.items() if name not in self.files.values()}
         return read | {"data_dir": self.data_dir}
 
     @property
-    def reads_race(self) -> bool:
-        """Whether questions are those of RACE."""
-        return (self.task_name or "race").lower() == "race"
-
-    @property
-    def reads_json(self) -> bool:
-        """Whether questions are JSON lines."""
-        return (self.task_name or "").lower() == "json"
+    def data_set(self) -> str:
+        """The name of the data set; "json" for JSON lines."""
+        return (self.task_name or "race").lower()

@@ -46,12 +46,12 @@ def read_questions(options: MultipleChoiceOptions, split: str) -> list[ChoiceQue
         InputError: If there is no such data set, or a file is missing or invalid; the message names
             file and line.
     """
-    name = options.with_defaults().task_name.lower()
+    name = options.data_set
     if name not in DATASETS:
         raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(DATASETS)}")
     questions = list(DATASETS[name](options, split))
     if not questions:
-        source = _file(options, split) if options.reads_json else options.data_dir or HUB_RACE
+        source = _file(options, split) if name == "json" else options.data_dir or HUB_RACE
         raise InputError(f"{source}: contains no question")
     return questions
 
@@ -63,7 +63,7 @@ def _file(options: MultipleChoiceOptions, split: str) -> str | None:
 def groups_of(options: MultipleChoiceOptions) -> Sequence[str]:
     """Return the groups of questions for which results are also reported."""
     groups = {"race": _levels(options), "c3": tuple(C3_GROUPS.values())}
-    return groups.get(options.task_name.lower(), ())
+    return groups.get(options.data_set, ())
 
 
 def _levels(options: MultipleChoiceOptions) -> list[str]:
@@ -328,7 +328,7 @@ def submission(
     options: MultipleChoiceOptions, questions: Sequence[ChoiceQuestion], chosen: Sequence[int]
 ) -> tuple[str, list[dict[str, int]]]:
     """Return the name of the file for the server of a benchmark, and the objects in its lines."""
-    if options.task_name.lower() == "copa":
+    if options.data_set == "copa":
         pairs = zip(questions, chosen, strict=True)
         return "COPA.jsonl", [{"idx": int(each.id), "label": choice} for each, choice in pairs]
     (path, *_) = _files_of_c3(options.data_dir, "predict")

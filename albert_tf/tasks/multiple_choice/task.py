@@ -179,14 +179,15 @@ class MultipleChoiceTask(FineTuningTask):
         return self._choices * classification_flops(config, self.options.max_seq_length, 1)
 
     def data_name(self, examples: ExampleSet) -> str:
-        if self.options.reads_json:
+        options = self.options
+        if options.data_set == "json":
             return super().data_name(examples)
-        groups, language = " and ".join(groups_of(self.options)), self.options.language
-        name = " ".join(filter(None, (self.options.task_name.upper(), language)))
+        groups = " and ".join(groups_of(options))
+        name = " ".join(filter(None, (options.data_set.upper(), options.language)))
         return f"{name}, {FOLDERS[examples.split]}{groups and f' ({groups})'}"
 
     def recorded_options(self) -> dict[str, Any]:
-        return super().recorded_options() | {"task_name": self.options.task_name.lower()}
+        return super().recorded_options() | {"task_name": self.options.data_set}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         scores = _scores(examples, outputs, range(len(examples.examples)))

@@ -163,7 +163,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         given = [None] * len(asked) if answers is None else as_list(answers, "answers")
         for name, values in (("contexts", about), ("options", of_each), ("answers", given)):
             check_same_length(asked, values, name, "questions")
-        reads_race = self._known_task().options.reads_race
+        reads_race = self._known_task().options.data_set == "race"
         found = []
         for number, (question, context, choices, answer) in enumerate(
             zip(asked, about, of_each, given, strict=True)
