@@ -203,11 +203,7 @@ def scatter(
 
 
 def reliability(bins: Sequence[Bar]) -> str:
-    """Draw accuracy by confidence and the line of equal values, as SVG text.
-
-    Args:
-        bins: of each, the mean confidence as its `name`, and the accuracy with its interval.
-    """
+    """Draw accuracy by the confidence that names a bin, and the line of equal values, as SVG."""
     with drawing("Reliability", "confidence") as (figure, axes):
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=1.2, linestyle="--")
         _draw_intervals(axes, [float(each.name) for each in bins], bins, "o-", 5)
@@ -233,9 +229,9 @@ def drawing(title: str, x_label: str, height: float = 3.5) -> Iterator[tuple[Fig
 
 @contextlib.contextmanager
 def styled_figure(
-    size: tuple[float, float], rows: int = 1, columns: int = 1, **grid: Any
+    size: tuple[float, float], rows: int = 1, **grid: Any
 ) -> Iterator[tuple[Figure, np.ndarray]]:
-    """Yield a figure and its axes, `[rows, columns]`, in the style of all pictures.
+    """Yield a figure and its axes, `[rows, 1]`, in the style of all pictures.
 
     The block draws and saves: the style ends with it. The size is in inches; `grid` are further
     arguments of `Figure.subplots`.
@@ -247,7 +243,7 @@ def styled_figure(
         # The reader's fonts show an SVG, not those of this machine.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, **grid)
+        panels = figure.subplots(rows, squeeze=False, **grid)
         for axes in panels.flat:
             axes.grid(axis="y", color=GRID)
             axes.set_axisbelow(True)
@@ -271,9 +267,9 @@ def svg_text(figure: Figure) -> str:
     return svg.replace("</svg>", f"{style}\n</svg>")
 
 
-def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:
+def smooth(values: Sequence[float]) -> list[float]:
     """Return the exponential moving average with bias correction."""
-    smoothed, average = [], 0.0
+    smoothed, average, weight = [], 0.0, 0.8
     for number, value in enumerate(values, start=1):
         average = weight * average + (1 - weight) * value
         smoothed.append(average / (1 - weight**number))

@@ -163,7 +163,6 @@ class Section(NamedTuple):
         tables: tables below the charts.
         cards: examples below the tables; the first `SHOWN_CARDS` are shown, the others folded.
         intervals: name in eval_results.txt -> interval, shown next to the results.
-        links: text -> address of another page, below the text.
     """
 
     title: str
@@ -172,7 +171,6 @@ class Section(NamedTuple):
     tables: Sequence[Table] = ()
     cards: Sequence[Card] = ()
     intervals: Mapping[str, Interval] = {}
-    links: Mapping[str, str] = {}
 
 
 def text_table(
