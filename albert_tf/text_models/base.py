@@ -5,7 +5,7 @@ import functools
 import os
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -20,8 +20,6 @@ from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.loop import predict, refuse_nan
 from albert_tf.weights import MatchedWeights
-
-Self = TypeVar("Self", bound="TextModel")
 
 # Sizes of batches if there are too few examples for a whole one: few, since each is compiled.
 _SMALL_BATCHES = (1, 8)
@@ -64,7 +62,7 @@ class TextModel(abc.ABC):
 
     @classmethod
     def from_preset(
-        cls: type[Self],
+        cls,
         name: str | os.PathLike[str],
         *args: Any,
         vocabulary: str | os.PathLike[str] | None = None,
@@ -95,9 +93,7 @@ class TextModel(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def _from_preset(
-        cls: type[Self], preset: Preset, dtype: str, *args: Any, **arguments: Any
-    ) -> Self:
+    def _from_preset(cls, preset: Preset, dtype: str, *args: Any, **arguments: Any) -> Self:
         """Create the model from opened weights, a Keras dtype policy and the other arguments."""
 
     def _predict(
@@ -119,10 +115,9 @@ class TextModel(abc.ABC):
         """
         check_whole_number("batch_size", batch_size, 1)
         length = max_seq_length or self.model.config.max_position_embeddings
-        size = next((size for size in _SMALL_BATCHES if len(features) <= size), batch_size)
-        stream = MemoryStream(
-            features, length, min(size, batch_size), pad_to_max_length=self._engine.devices.is_tpu
-        )
+        size = min([batch_size, *(size for size in _SMALL_BATCHES if len(features) <= size)])
+        pad = self._engine.devices.is_tpu
+        stream = MemoryStream(features, length, size, pad_to_max_length=pad)
         predicted = predict(self._engine, self._prediction_step(tuple(outputs)), stream)
         refuse_nan(predicted, "the model")
         return predicted
@@ -136,9 +131,8 @@ class TextModel(abc.ABC):
     def _prediction_step(self, outputs: tuple[str, ...]) -> PredictionStep:
         step, model = self._prediction_steps.get(outputs, (None, None))
         if step is None or model is not self.model:
-            step = self._engine.prediction_step(
-                self._predicting_model(), outputs, self._engine.devices
-            )
+            predicting, engine = self._predicting_model(), self._engine
+            step = engine.prediction_step(predicting, outputs, engine.devices)
             self._prediction_steps[outputs] = (step, self.model)
         return step
 

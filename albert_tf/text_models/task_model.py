@@ -48,12 +48,6 @@ class TaskModel(TextModel, Generic[Task]):
     If the weights have no head of this task, `_use_task` creates one with initial weights. Where
     its shape depends on the training data, `fit` calls it. Until then, `model` raises InputError.
 
-    Args:
-        preset: the weights to start from.
-        options: of the command, completed.
-        dtype: name of a Keras dtype policy.
-        seed: of the initial weights of a new head.
-
     Attributes:
         kind: of the task.
         settings: names of options that `from_preset` takes.

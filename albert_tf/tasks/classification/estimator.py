@@ -6,7 +6,7 @@ A base class of that library, which is slow to load, is not needed, only these m
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from albert_tf.files import value_of
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.text_models.fitting import FitArguments
 from albert_tf.text_models.task_model import TaskModel
-
-Self = TypeVar("Self", bound="Estimator")
 
 # Parameters of `from_preset`, besides the settings of the class, and of `fit`.
 _OF_PRESET = ("name", "labels", "target", "seed", "vocabulary", "do_lower_case", "dtype")
@@ -33,9 +31,7 @@ class Estimator(TaskModel[ClassificationTask]):
     _parameters: Mapping[str, Any] = {}
 
     @classmethod
-    def from_preset(
-        cls: type[Self], name: str | os.PathLike[str], *args: Any, **arguments: Any
-    ) -> Self:
+    def from_preset(cls, name: str | os.PathLike[str], *args: Any, **arguments: Any) -> Self:
         of_preset = {key: value for key, value in arguments.items() if key not in _OF_FIT}
         FitArguments.checked({key: arguments[key] for key in arguments.keys() - of_preset.keys()})
         model = super().from_preset(name, *args, **of_preset)
@@ -47,7 +43,7 @@ class Estimator(TaskModel[ClassificationTask]):
         """Return the arguments of `from_preset` by name, None for those that were not given."""
         return {**dict.fromkeys((*_OF_PRESET, *self.settings, *_OF_FIT)), **self._parameters}
 
-    def set_params(self: Self, **params: Any) -> Self:
+    def set_params(self, **params: Any) -> Self:
         """Change arguments of `from_preset`; None stands for the default.
 
         Unless they are only defaults of `fit`, the model starts again from the weights.
@@ -79,7 +75,7 @@ class Estimator(TaskModel[ClassificationTask]):
         labels = list(map(value_of, self.task.target.labels))
         return np.array(labels, None if len(set(map(type, labels))) == 1 else object)
 
-    def __sklearn_clone__(self: Self) -> Self:
+    def __sklearn_clone__(self) -> Self:
         return type(self).from_preset(**self._parameters)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -171,10 +171,8 @@ class TextClassifier(Estimator):
         typed |= {name: name for name in target.labels if isinstance(name, ValueText)}
         target.labels = tuple(typed.get(name, name) for name in target.labels)
         if class_weights is not None and not isinstance(class_weights, str):
-            class_weights = {
-                _label_text(label, "`class_weights`"): weight
-                for label, weight in class_weights.items()
-            }
+            place = "`class_weights`"
+            class_weights = {_label_text(n, place): weight for n, weight in class_weights.items()}
         self._known_task().use_class_weights(class_weights)
         return self._fit(examples, held_out, arguments)
 
@@ -183,10 +181,8 @@ class TextClassifier(Estimator):
         self._pairs = examples[0].text_pair is not None
         dataset = find_dataset(self._task_options())
         known = () if self.task is None else self.task.target.labels
-        if self._kind == "regression" or not known:
-            self._use_target(TARGETS[self._kind].learn(dataset, examples))
-        else:
-            self._use_target(TARGETS[self._kind](dataset, known))
+        target, learns = TARGETS[self._kind], self._kind == "regression" or not known
+        self._use_target(target.learn(dataset, examples) if learns else target(dataset, known))
 
     def _metrics(self) -> Any:
         accuracy = TARGETS[self._kind].accuracy
@@ -239,9 +235,8 @@ class TextClassifier(Estimator):
             if "value" in outputs:
                 results += [{"prediction": value} for value in outputs["value"]]
                 continue
-            for probabilities, labels in zip(
-                outputs["probabilities"], outputs["labels"], strict=True
-            ):
+            rows = zip(outputs["probabilities"], outputs["labels"], strict=True)
+            for probabilities, labels in rows:
                 names = [export.labels.get(n, n) for n in (each.decode() for each in labels)]
                 results.append(_result(probabilities, names, "chosen" in outputs))
         return results
