@@ -117,17 +117,15 @@ def _receive(address: str, partial: str) -> str | None:
         length = response.headers.get("Content-Length")
         size = int(length) if length and length.isdecimal() else None
         total = None if size is None else start + size
-        free = shutil.disk_usage(os.path.dirname(partial)).free
+        folder = os.path.dirname(partial)
+        free = shutil.disk_usage(folder).free
         if size and size > free:
-            raise InputError(
-                f"{os.path.dirname(partial)}: {size:,} bytes are needed, but only {free:,} are free"
-            )
+            raise InputError(f"{folder}: {size:,} bytes are needed, but only {free:,} are free")
         if not resumed:
             remove(partial)
-            tag = response.headers.get("ETag", "")
-            if tag.startswith("W/"):  # of what means the same, byte by byte or not
-                tag = ""
-            version = tag or response.headers.get("Last-Modified", "")
+            version = response.headers.get("ETag", "")
+            if not version or version.startswith("W/"):  # of what means the same, if not in bytes
+                version = response.headers.get("Last-Modified", "")
             write_text(version_file, version, durable=False)
         elif start:
             logger.info("%s: resuming after %s bytes", address, f"{start:,}")
@@ -253,10 +251,8 @@ def _write(entry: _Entry, path: str) -> None:
         if error.errno != errno.EINVAL:  # a place before the beginning of the archive
             raise
         raise InputError(f"damaged (there is no {entry.name} where it should be)") from None
-    if os.path.getsize(path) != entry.size:
-        raise InputError(
-            f"{entry.name} has {os.path.getsize(path):,} bytes instead of {entry.size:,}"
-        )
+    if (size := os.path.getsize(path)) != entry.size:
+        raise InputError(f"{entry.name} has {size:,} bytes instead of {entry.size:,}")
 
 
 @contextlib.contextmanager
@@ -265,10 +261,8 @@ def _damage_reported(archive: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        message = str(error)
-        raise InputError(
-            message if message.startswith(archive) else f"{archive}: {message}"
-        ) from None
+        place = "" if str(error).startswith(archive) else f"{archive}: "
+        raise InputError(f"{place}{error}") from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{archive}: damaged ({str(error) or type(error).__name__})") from None
     except (NotImplementedError, UnicodeError, ValueError, OverflowError) as error:

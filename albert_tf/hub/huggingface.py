@@ -112,15 +112,11 @@ def _reason(error: Exception, name: HubName, repo_type: str) -> str:
     if isinstance(error, errors.GatedRepoError):  # before the error that it is a kind of
         return f"access must be asked for at {address}; then set HF_TOKEN, or run `hf auth login`"
     if isinstance(error, errors.RepositoryNotFoundError):
-        return (
-            f"{no_path}no {kind} of this name on the Hugging Face Hub (a "
-            "private one needs HF_TOKEN, or `hf auth login`)"
-        )
+        needs = "a private one needs HF_TOKEN, or `hf auth login`"
+        return f"{no_path}no {kind} of this name on the Hugging Face Hub ({needs})"
     if isinstance(error, errors.RevisionNotFoundError):
-        return (
-            f"the {kind} has no revision {name.revision!r}; {address}/commits/main "
-            "lists its commits"
-        )
+        commits = f"{address}/commits/main lists its commits"
+        return f"the {kind} has no revision {name.revision!r}; {commits}"
     if isinstance(error, errors.HFValidationError):
         return f"not a valid name on the Hugging Face Hub ({_first_line(error)})"
     by_hand = (

@@ -238,9 +238,8 @@ def source_of(path: str) -> Origin | None:
 def find_archive(name: str) -> Archive | None:
     """Return the archive that a name stands for; None if it stands for none.
 
-    Args:
-        name: `albert_base_v2`, with or without `.tar.gz`; a TF-Hub or Kaggle handle; or the
-            `https://` address of any archive.
+    It is `albert_base_v2`, with or without `.tar.gz`; a TF-Hub or Kaggle handle; or the `https://`
+    address of any archive.
     """
     if found := _CHECKPOINT.fullmatch(name):
         return Archive(found["name"], (f"{_CHECKPOINTS}/{found['name']}.tar.gz",))
@@ -281,8 +280,7 @@ def fetch_archive(name: str, archive: Archive, argument: str) -> str:
     with _one_at_a_time(folder):
         if not exists(folder):
             _fetch_and_unpack(name, archive, folder, argument)
-    source = source_in(folder)
-    if source:
+    if source := source_in(folder):
         logger.info("%s: %s, %s, in %s", name, source.address, source.revision, folder)
     return _inner_folder(folder)
 

@@ -89,11 +89,8 @@ def example_rows(options: PredictOptions, task: PredictionTask) -> list[InputRow
     if is_table(path):
         columns = options.columns()
         types = {columns.get(name, name): type_ for name, type_ in task.inputs.items()}
-        return [
-            InputRow(
-                path, {name: _EXAMPLES[types.get(name, str)] for name in files.column_names(path)}
-            )
-        ]
+        names = files.column_names(path)
+        return [InputRow(path, {name: _EXAMPLES[types.get(name, str)] for name in names})]
     values = {name: _EXAMPLES[type_] for name, type_ in task.inputs.items()}
     required = {name: value for name, value in values.items() if name not in task.optional}
     return [InputRow(path, required), InputRow(path, values)]

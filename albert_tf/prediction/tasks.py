@@ -246,9 +246,8 @@ class Export:
         made_from = read_export(options.model).get("made_from", {})
         self.settings = made_from.get("task") or {}
         self.labels = {label: label for label in map(text_of, made_from.get("labels") or ())}
-        self._model = tf.saved_model.load(
-            without_magic(os.path.join(options.model, kind.export_folder))
-        )
+        folder = os.path.join(options.model, kind.export_folder)
+        self._model = tf.saved_model.load(without_magic(folder))
         self._batch_size = options.batch_size
 
     def __call__(self, signature: str, columns: Columns) -> Iterator[dict[str, np.ndarray]]:

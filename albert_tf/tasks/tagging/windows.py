@@ -155,9 +155,7 @@ def make_windows(
 def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.ndarray:
     """Return the first token of each word that is not the first of an earlier word; -1 for none.
 
-    Args:
-        words: characters of each, in order.
-        offsets: int `[tokens, 2]`, characters of each token, as of `encode_with_offsets`.
+    The characters of words are in order; the offsets are those of `encode_with_offsets`.
     """
     visible = np.flatnonzero(offsets[:, 0] < offsets[:, 1])
     token_starts, token_ends = offsets[visible].T
