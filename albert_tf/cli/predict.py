@@ -23,7 +23,6 @@ from albert_tf.logs import counted
 from albert_tf.options import command
 from albert_tf.prediction.rows import (
     InputRow,
-    RowWriter,
     check_output,
     columns_of,
     error_of_row,
@@ -107,26 +106,15 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
             if shows_progress:
                 rate = count / (time.monotonic() - start)
                 progress.update(f"{counted(count, 'row')} predicted", f"{rate:,.1f} a second")
-        if writer.has_columns and not writer.columns:
-            _write_columns(task, predict, options, writer, no_error)
+        if writer.has_columns and not writer.columns:  # of an input without rows: of an example
+            for row in example_rows(options, PREDICTION_TASKS[task]):
+                columns = columns_of([row], PREDICTION_TASKS[task], options)
+                with contextlib.suppress(InputError):
+                    writer.write_columns([_joined(row, rounded(predict(columns)[0]) | no_error)])
     if shows_progress:
         if not count:
             progress.update("0 rows predicted")
         progress.close()
-
-
-def _write_columns(
-    task: str,
-    predict: Callable[[Columns], Results],
-    options: PredictOptions,
-    writer: RowWriter,
-    no_error: dict[str, str],
-) -> None:
-    """Write the columns of an input without rows and of its results, those of an example."""
-    for row in example_rows(options, PREDICTION_TASKS[task]):
-        columns = columns_of([row], PREDICTION_TASKS[task], options)
-        with contextlib.suppress(InputError):
-            writer.write_columns([_joined(row, rounded(predict(columns)[0]) | no_error)])
 
 
 def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:

@@ -51,13 +51,8 @@ CreateTask: TypeAlias = Callable[[Any, Tokenizer], FineTuningTask]
 class RunContext(NamedTuple):
     """What the runs of one command share.
 
-    Attributes:
-        task: what is learned.
-        sets: its examples.
-        config: shape of the model.
-        engine: where it runs.
-        files: file name -> content that goes next to the checkpoints, besides the config and the
-            task's own files.
+    The `files` are file name -> content that goes next to the checkpoints, besides the config and
+    the task's own files.
     """
 
     task: FineTuningTask

@@ -83,12 +83,7 @@ def _recorded(options: FineTuningOptions) -> dict[str, Any]:
     if not options.output_dir or not exists(path):
         return {}
     hints = typing.get_type_hints(type(options))
-    fields = [
-        (name, hints[name] | None, dataclasses.field(default=None)) for name in options.inherited
-    ]
-    record: Any = converted(
-        options.recorded(read_json(path, dict[str, Any])),
-        path,
-        dataclasses.make_dataclass("Record", fields),
-    )
-    return {name: value for name, value in dataclasses.asdict(record).items() if value is not None}
+    kinds = {name: hints[name] | None for name in options.inherited}
+    record: Any = typing.cast(Any, typing.TypedDict)("Record", kinds, total=False)
+    values = converted(options.recorded(read_json(path, dict[str, Any])), path, record)
+    return {name: value for name, value in values.items() if value is not None}

@@ -86,17 +86,13 @@ def as_texts_or_pairs(values: Any, argument: str) -> list[tuple[str, str | None]
     Raises:
         InputError: If an item is neither, or of another kind than the first.
     """
-    items = [values] if isinstance(values, str) else as_list(values, argument)
-    pairs: list[tuple[str, str | None]] = []
+    items: list[Any] = [values] if isinstance(values, str) else as_list(values, argument)
+    if items and isinstance(items[0], str):
+        return [(text, None) for text in as_texts(items, argument)]
     for number, item in enumerate(items):
         place = f"`{argument}`[{number}]"
-        if isinstance(items[0], str):
-            check_text(item, place)
-            pairs.append((item, None))
-            continue
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(f"{place}: must be a text or a pair of texts, not {shown_value(item)}")
         for text in item:
             check_text(text, place)
-        pairs.append((item[0], item[1]))
-    return pairs
+    return [(first, second) for first, second in items]

@@ -27,11 +27,7 @@ logger = logging.getLogger(__name__)
 class Columns(NamedTuple):
     """Names of columns; None for what a table does not have.
 
-    Attributes:
-        text: the text, or the first of a pair.
-        pair: the second text.
-        label: the label.
-        id: identifies rows in predictions; by default their numbers do, from 0.
+    The `id` identifies rows in predictions; without one, their numbers do, from 0.
     """
 
     text: str

@@ -176,16 +176,14 @@ class QuestionAnsweringOptions(FineTuningOptions):
         """Raise InputError for values out of range or options that exclude each other."""
         super().check()
         full = self.with_defaults()
+        length, query = full.max_seq_length, full.max_query_length
         for name in ("start_n_top", "end_n_top"):
-            if getattr(full, name) > full.max_seq_length:
-                raise InputError(
-                    f"`{name}`={getattr(full, name)}: must be at most `max_seq_length`="
-                    f"{full.max_seq_length}"
-                )
-        if full.max_seq_length <= full.max_query_length + 3:
+            if (most := getattr(full, name)) > length:
+                raise InputError(f"`{name}`={most}: must be at most `max_seq_length`={length}")
+        if length <= query + 3:
             raise InputError(
-                f"`max_seq_length`={full.max_seq_length}: must exceed `max_query_length`="
-                f"{full.max_query_length} + 3, or no token of the context fits"
+                f"`max_seq_length`={length}: must exceed `max_query_length`={query} + 3, or no "
+                "token of the context fits"
             )
 
     def split_file(self, split: str) -> str:

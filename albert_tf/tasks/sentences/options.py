@@ -149,16 +149,11 @@ def files_of(path: str, config: AlbertConfig) -> dict[str, str]:
     """
     settings = read_settings(SentenceSettings, path, KIND.settings_file, {})
     length = settings.max_seq_length or config.max_position_embeddings
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    modules = [("", "models.Transformer"), ("1_Pooling", "models.Pooling")]
     contents: dict[str, Any] = {
         "modules.json": [
-            {
-                "idx": number,
-                "name": str(number),
-                "path": folder,
-                "type": f"sentence_transformers.models.{name}",
-            }
-            for number, (folder, name) in enumerate(modules)
+            {"idx": n, "name": str(n), "path": folder, "type": f"sentence_transformers.{kind}"}
+            for n, (folder, kind) in enumerate(modules)
         ],
         _TRANSFORMER: {"max_seq_length": length, "do_lower_case": False},
         _POOLING: {

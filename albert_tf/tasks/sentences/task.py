@@ -101,11 +101,8 @@ class SentenceTask(FineTuningTask):
         features = self.cached(split, "sentences", texts, Features, make)
         if split != "train":
             return features
-        ends = np.cumsum(features.lengths)
-        sequences = [
-            (ids, np.zeros_like(ids))
-            for ids in (features.ids[ends[n] - features.lengths[n] : ends[n]] for n in numbers.flat)
-        ]
+        ids = np.split(features.ids, np.cumsum(features.lengths)[:-1])
+        sequences = [(ids[number], np.zeros_like(ids[number])) for number in numbers.flat]
         labels = {"label_ids": numbers}
         if self.options.scored:
             scores = np.array([pair.score for pair in examples], np.float32)

@@ -106,22 +106,17 @@ def _worst_errors(
     errors: Sequence[list[Error]],
 ) -> Section:
     """Return texts with the most errors first, and among these the most confident."""
-    order = sorted(
-        (number for number, of_text in enumerate(errors) if of_text),
-        key=lambda number: (
-            -len(errors[number]),
-            -sum(found.score for _, _, found in errors[number] if found),
-        ),
-    )
+
+    def severity(row: tuple) -> tuple[int, float]:
+        return len(row[-1]), sum(found.score for _, _, found in row[-1] if found)
+
+    wrong = [row for row in zip(texts, truth, predicted, errors, strict=True) if row[-1]]
     rows = []
-    for number in order:
-        of_text = errors[number]
+    for text, true, found, of_text in sorted(wrong, key=severity, reverse=True):
         places = [entity for _, *pair in of_text for entity in pair if entity]
         start = max(min(each.start for each in places) - _CONTEXT, 0)
         end = max(each.end for each in places) + _CONTEXT
-        marked = (
-            marked_text(texts[number], each[number], start, end) for each in (truth, predicted)
-        )
+        marked = (marked_text(text, entities, start, end) for entities in (true, found))
         rows.append((*marked, "\n".join(map(_described, of_text))))
     columns = dict.fromkeys(("text", "prediction", "errors"), "")
     return error_section(columns, rows, len(texts), unit="texts")

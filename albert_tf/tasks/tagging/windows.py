@@ -112,8 +112,7 @@ def predict_tags(windows: TagWindows, logits: np.ndarray, labels: Sequence[str])
     A word without a token of its own continues the tag of the word before it.
     """
     probabilities = softmax(windows.of_words(logits).astype(np.float64), axis=-1)
-    ids = probabilities.argmax(axis=-1) if len(probabilities) else np.zeros(0, np.int64)
-    scores = probabilities.max(axis=-1) if len(probabilities) else np.zeros(0)
+    ids, scores = probabilities.argmax(axis=-1), probabilities.max(axis=-1)
     predicted = []
     ends = np.cumsum(windows.counts)
     for start, end in zip(ends - windows.counts, ends, strict=True):
@@ -159,7 +158,7 @@ def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.nd
     """
     visible = np.flatnonzero(offsets[:, 0] < offsets[:, 1])
     token_starts, token_ends = offsets[visible].T
-    ends = np.maximum.accumulate(token_ends) if len(token_ends) else token_ends
+    ends = np.maximum.accumulate(token_ends)
     after = np.searchsorted(ends, [start for start, _ in words], side="right")
     tokens, free = np.full(len(words), -1, np.int64), 0
     for number, ((_, end), token) in enumerate(zip(words, after, strict=True)):
