@@ -74,10 +74,9 @@ class FitArguments:
                 "optimizer of Keras"
             )
         for name in ("learning_rate", "warmup_proportion"):
-            if not isinstance(checked.optimizer, str) and getattr(checked, name) is not None:
-                raise InputError(
-                    f"`{name}`={getattr(checked, name)}: belongs to `optimizer`, which is given"
-                )
+            value = getattr(checked, name)
+            if value is not None and not isinstance(checked.optimizer, str):
+                raise InputError(f"`{name}`={value}: belongs to `optimizer`, which is given")
         return checked
 
     @property
@@ -91,22 +90,17 @@ class FitArguments:
         Raises:
             InputError: If an argument is out of range.
         """
-        changes: dict[str, Any] = {
-            "do_train": True,
-            "random_seed": self.seed,
-            "train_batch_size": min(self.batch_size or options.train_batch_size, examples),
-        }
+        size = min(self.batch_size or options.train_batch_size, examples)
+        steps = self.steps or max(1, int(examples / size * (self.passes or 0.0)))
+        changes: dict[str, Any] = {"train_batch_size": size, "train_step": steps}
         if self.learning_rate is not None:
             changes["learning_rate"] = self.learning_rate
         if isinstance(self.optimizer, str):
             changes["optimizer"] = self.optimizer
-        options = dataclasses.replace(options, **changes)
-        passes = self.passes or 0.0
-        steps = self.steps or max(1, int(examples / options.train_batch_size * passes))
-        options = dataclasses.replace(options, train_step=steps)
         if self.warmup_proportion is not None:
             warmup = int(steps * self.warmup_proportion)
-            options = dataclasses.replace(options, warmup_step=warmup, warmup_proportion=0.0)
+            changes |= {"warmup_step": warmup, "warmup_proportion": 0.0}
+        options = dataclasses.replace(options, do_train=True, random_seed=self.seed, **changes)
         with arguments_renamed(
             train_batch_size="batch_size", train_step="steps", random_seed="seed"
         ):

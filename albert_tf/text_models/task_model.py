@@ -310,6 +310,5 @@ class TaskModel(TextModel, Generic[Task]):
             saved = os.path.join(temporary, os.path.basename(folder) or "model")
             self.save(saved)
             with arguments_renamed(export_path="folder"):
-                export_saved_model(
-                    ExportOptions(init_checkpoint=saved, export_path=folder, **options)
-                )
+                chosen = ExportOptions(init_checkpoint=saved, export_path=folder, **options)
+                export_saved_model(chosen)

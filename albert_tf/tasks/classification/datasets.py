@@ -341,6 +341,7 @@ def _label(
     dataset: ClassificationDataset, file: TableFile, row: files.Row, may_lack_label: bool
 ) -> Any:
     column, names = file.columns.label, file.numbered_labels
+    where = f"{row.location}: column {column!r}"
     if may_lack_label and not str(row.values.get(str(column), "")).strip():
         return None
     label = row.value(column)
@@ -355,25 +356,20 @@ def _label(
     for each in label if isinstance(label, list) else [label]:
         value = files.value_of(each)
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
-            raise InputError(
-                f"{row.location}: column {column!r} contains {each or 'null or NaN'}, no label"
-            )
+            raise InputError(f"{where} contains {each or 'null or NaN'}, no label")
     if dataset.target == "classification" and isinstance(label, str) and label.startswith('{"'):
-        label = files.parse_json(label, f"{row.location}: column {column!r}", dict[str, Any])
+        label = files.parse_json(label, where, dict[str, Any])
     if isinstance(label, dict):
         if dataset.target != "classification":
             raise InputError(
-                f"{row.location}: column {column!r} contains an object; only a single label per "
-                "row may be given as probabilities"
+                f"{where} contains an object; only a single label per row may be given as "
+                "probabilities"
             )
         return label_probabilities(row.location, label)
     if dataset.target == "multi_label":
         return label
     if isinstance(label, list):
-        raise InputError(
-            f"{row.location}: column {column!r} contains a list; for several labels per row set "
-            "`multi_label`"
-        )
+        raise InputError(f"{where} contains a list; for several labels per row set `multi_label`")
     if not label.strip():
-        raise InputError(f"{row.location}: column {column!r} is empty")
+        raise InputError(f"{where} is empty")
     return normalized_label(label)

@@ -35,12 +35,11 @@ def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
     Raises:
         InputError: If there is none of that name, or options exclude each other.
     """
-    names = {_plain(name): name for name in (*PUBLISHED, "table")} | _OTHER_NAMES
+    known = (*PUBLISHED, "table")
+    names = {_plain(name): name for name in known} | _OTHER_NAMES
     name = names.get(_plain(options.task_name or "table"))
     if name is None:
-        raise InputError(
-            f"`task_name`={options.task_name}: must be one of {', '.join((*PUBLISHED, 'table'))}"
-        )
+        raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(known)}")
     dataset = table_dataset(options) if name == "table" else PUBLISHED[name]
     if options.submission and not (dataset.submitted and options.do_predict):
         raise InputError(
