@@ -84,17 +84,13 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
 
 
 def fine_tune(options: FineTuningOptions, create_task: Callable[..., Any]) -> None:
-    """Train, evaluate and predict as specified by the options; all results go to `output_dir`.
+    """Train, evaluate and predict with a subclass of `FineTuningTask`, as the options specify.
 
-    Leaves checkpoints, `albert_config.json`, the vocabulary, the task's own files,
+    Leaves in `output_dir` checkpoints, `albert_config.json`, the vocabulary, the task's own files,
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`
     the task's predictions; and with either a report. Several runs (`seeds`, `learning_rates`,
     `train_batch_sizes`) leave these in folders of their own, and a comparison; so do `folds`,
     with the results of all rows. An `ensemble` leaves those of the mean of its models.
-
-    Args:
-        options: of the program.
-        create_task: the kind of task: a subclass of `FineTuningTask`.
 
     Raises:
         InputError: If an argument or file is invalid.

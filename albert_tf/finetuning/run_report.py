@@ -105,6 +105,9 @@ def write_report(
     names = [name for name in task.metric_names if name in rows and _is_score(name)]
     names = names[: 3 if len(names) <= 4 else 2]  # those of many are of groups
     curves, compared = _runs(folder)
+    learning = []
+    if options.do_train or evaluated:
+        learning = _learning(curves, names or [task.metric], task.percent)
     page = Page(
         title=_title(options, task, reported[0][0]),
         subtitle=folder,
@@ -115,11 +118,7 @@ def write_report(
             *sections,
             *runs,
             *compared,
-            *(
-                _learning(curves, names or [task.metric], task.percent)
-                if options.do_train or evaluated
-                else []
-            ),
+            *learning,
             _data(options, sets),
         ],
         command=commands(options),

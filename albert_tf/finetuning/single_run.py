@@ -89,12 +89,11 @@ class FineTuningRun:
         self.context, self.task, self.engine = context, context.task, context.engine
         self.step, self.checkpoint = 0, ""
         self.engine.set_random_seed(options.random_seed)
-        with self.engine.devices.scope():
+        devices = self.engine.devices
+        with devices.scope():
             self.model = self.task.build_model(context.config, self.options.dtype_policy)
-        self._predict_step = self.engine.prediction_step(
-            self.model, self.task.outputs, self.engine.devices
-        )
-        self._pad = options.pad_to_max_length or self.engine.devices.is_tpu
+        self._predict_step = self.engine.prediction_step(self.model, self.task.outputs, devices)
+        self._pad = options.pad_to_max_length or devices.is_tpu
 
     def start(self) -> "FineTuningRun":
         """Train or resume, if the options ask for it, and load the checkpoint to evaluate.

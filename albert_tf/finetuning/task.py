@@ -153,7 +153,6 @@ class FineTuningTask(abc.ABC):
             split: as for `encode`; only those of files are cached.
             name: of the way to encode.
             texts: what is encoded, serializable as JSON.
-            features_class: of the features.
             make: encodes the texts; depends on them, on the tokenizer and on `options.lengths`.
         """
         options, tokenizer = self.options, self.tokenizer

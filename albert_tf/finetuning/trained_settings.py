@@ -43,7 +43,6 @@ def read_settings(
     """Read settings from a file next to some weights, with defaults for missing values.
 
     Args:
-        kind: of the settings.
         path: of the weights, a file or a folder.
         file_name: the file may contain other values too, or not exist.
         changes: attribute -> value that overrides the file; None to keep that of the file.

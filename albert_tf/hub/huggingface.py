@@ -176,10 +176,8 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
     """Fetch files of a folder in a data set of the Hub; return its path in the cache.
 
     A folder that is not of the Hub is returned unchanged. `needed` are groups of paths or globs in
-    the folder, one of each of which must exist; other files may be missing in the cache.
-
-    Raises:
-        InputError, OSError: As `local_file`.
+    the folder, one of each of which must exist; other files may be missing in the cache. Errors are
+    those of `local_file`.
     """
     if not needed or not folder.startswith(PREFIX):
         return folder

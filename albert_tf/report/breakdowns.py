@@ -22,10 +22,8 @@ def by_group(
     """Return a section with the accuracy of each group, or none if there is one group only.
 
     Args:
-        title: of the section.
         names: group of each example.
         right: `[examples]`, whether each prediction is correct.
-        x_label: of the axis with the groups.
         share: what the share of correct predictions is called.
         order: of the groups; by default as their names are sorted.
     """

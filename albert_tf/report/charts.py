@@ -74,11 +74,8 @@ def chart(
     """Draw curves over training steps as SVG text; a curve of one point is drawn as a point.
 
     Args:
-        title: above the chart.
-        lines: the curves.
         marks: names and values of horizontal reference lines.
         percent: whether values are shares, shown in percent.
-        x_label: of the horizontal axis.
         chosen: where to draw a vertical dotted line, such as the step of a checkpoint.
         named_at_ends: whether names and last values of shares are at the curves instead of in a
             legend.

@@ -55,7 +55,6 @@ def bootstrap(
     Args:
         statistic: `[samples, examples]`, how often each sample has each example -> `[samples]`;
             for a mean, `lambda counts: counts @ values / len(values)`. NaN values are left out.
-        examples: how many there are.
         seed: random seed; the same seed gives the same interval.
     """
     draw = np.random.default_rng(seed)

@@ -80,7 +80,6 @@ class ClassificationTask(FineTuningTask):
     or `.json`, in the form that its server expects.
 
     Args:
-        options, tokenizer: as of the base class.
         target: what the outputs mean, where neither training rows nor a trained folder say it.
 
     Attributes:

@@ -177,11 +177,9 @@ def best_spans(
     Ties are resolved in favor of the earlier and shorter span.
 
     Args:
-        windows: windows of the questions.
-        candidates: candidate spans of each window.
         start: int64 `[tokens of all contexts]`, where text begins at or after each token.
         end: int64 `[tokens of all contexts]`, where text ends at or before each token.
-        questions: number of questions.
+        questions: their number.
 
     Returns:
         The score, float64, whether there is a span, bool, and its first and last token in the

@@ -203,10 +203,9 @@ _KINDS: dict[str, type[_Item]] = {
 def _content(path: str) -> tuple[str, Iterable[tuple[str, _Item]]]:
     """Return a file's version, and its articles, paragraphs or rows with their locations."""
     if path.endswith(".parquet"):
-        rows = parquet_rows(path)
         return "", (
             (f"row {location.rpartition(':')[2]}", converted(values, location, _Row))
-            for location, values in rows
+            for location, values in parquet_rows(path)
         )
     text = read_text(path).removeprefix("\ufeff")
     # Not `splitlines`: texts may contain other separators, such as U+2028.

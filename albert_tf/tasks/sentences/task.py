@@ -170,11 +170,8 @@ class SentenceTask(FineTuningTask):
 def search(vectors: np.ndarray, pairs: np.ndarray) -> Found:
     """Rank all second texts by their similarity to each first text.
 
-    The first text itself, and others that belong to it as well, are left out.
-
-    Args:
-        vectors: float `[texts, hidden]`, of length 1.
-        pairs: whole numbers `[pairs, 2]`, of the first and the second text.
+    The first text itself, and others that belong to it as well, are left out. The vectors have
+    length 1; the pairs are numbers of texts, `[pairs, 2]`.
     """
     candidates, own = np.unique(pairs[:, 1], return_inverse=True)
     answers: dict[int, list[int]] = {}

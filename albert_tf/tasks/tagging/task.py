@@ -75,7 +75,6 @@ class TaggingTask(FineTuningTask):
     with their tags); `predict_results.txt` contains the scores of texts whose tags are known.
 
     Args:
-        options, tokenizer: as of the base class.
         target: the settings and the tags of the model; by default, they are learned from the
             training file, or read from `output_dir`.
     """
