@@ -76,11 +76,10 @@ def make_run(
     """Sort the pairs of a block into buckets.
 
     Args:
-        ids: uint16 or uint32 `[tokens]`, the token ids of the block.
+        ids: as of `Run`.
         copies: the pairs of the block, one element for each time it was cut.
         documents: uint64 `[documents]`, numbers that identify each document in the corpus.
-        random_seed: seed of the order.
-        buckets: number of buckets.
+        random_seed, buckets: seed of the order, and number of buckets.
     """
     examples = np.empty(sum(len(pairs.seeds) for pairs in copies), EXAMPLE)
     spans = np.concatenate([pairs.spans for pairs in copies])
@@ -89,25 +88,16 @@ def make_run(
     examples["first"] = spans[:, 1] - spans[:, 0]
     examples["second"] = spans[:, 3] - spans[:, 2]
     examples["label"] = np.concatenate([pairs.labels for pairs in copies])
-    # The upper half of the number, as a fraction, decides the bucket.
-    upper = order_numbers(examples["seed"], random_seed) >> np.uint64(32)
+    # The upper half of the random number, as a fraction, decides the bucket.
+    upper = derive_seeds(random_seed, examples["seed"]) >> np.uint64(32)
     bucket_of = ((upper * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
     order = np.argsort(bucket_of, kind="stable")
     begins = np.searchsorted(bucket_of[order], np.arange(buckets + 1))
     return Run(ids, spans[order], examples[order], begins)
 
 
-def order_numbers(seeds: np.ndarray, random_seed: int) -> np.ndarray:
-    """Return the numbers (uint64) whose order is the order of the data set."""
-    return derive_seeds(random_seed, seeds)
-
-
 def merge(slices: Sequence[Bucket], random_seed: int) -> tuple[Bucket, np.ndarray]:
-    """Join the slices of a bucket and determine its order.
-
-    Args:
-        slices: the slices, in the order of the runs.
-        random_seed: seed of the order.
+    """Join the slices of a bucket, in the order of the runs, and determine its order.
 
     Returns:
         The bucket, still in the order of the slices, and its shuffled order, int64 `[examples]`.
@@ -116,7 +106,7 @@ def merge(slices: Sequence[Bucket], random_seed: int) -> tuple[Bucket, np.ndarra
         np.concatenate([np.empty(0, EXAMPLE), *(part.examples for part in slices)]),
         np.concatenate([np.empty(0, np.uint16), *(part.tokens for part in slices)]),
     )
-    numbers = order_numbers(bucket.examples["seed"], random_seed)
+    numbers = derive_seeds(random_seed, bucket.examples["seed"])
     return bucket, np.argsort(numbers, kind="stable")
 
 
@@ -141,12 +131,7 @@ def write_run(path: str, run: Run) -> None:
 
 
 def read_bucket(path: str, number: int, dtype: type[np.unsignedinteger]) -> Bucket:
-    """Read the slice of a bucket.
-
-    Args:
-        path: a run written by `write_run`.
-        number: number of the bucket.
-        dtype: dtype of the tokens.
+    """Read the slice of a bucket from a run of `write_run`; `dtype` is that of the tokens.
 
     Raises:
         DamagedRunError: If the run is missing, or the slice is not as it was written.
@@ -167,18 +152,14 @@ def _checksum(bucket: Bucket) -> int:
     return zlib.crc32(bucket.tokens.tobytes(), zlib.crc32(bucket.examples.tobytes()))
 
 
+@compiled
 def _gather_tokens(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:
     sizes = (spans[:, 1] - spans[:, 0]) + (spans[:, 3] - spans[:, 2])
-    tokens = np.empty(int(sizes.sum()), ids.dtype)
-    _gather(ids, spans, tokens)
-    return tokens
-
-
-@compiled
-def _gather(ids, spans, tokens):
+    tokens = np.empty(sizes.sum(), ids.dtype)
     position = 0
     for row in range(len(spans)):
         for side in (0, 2):
             size = spans[row, side + 1] - spans[row, side]
             tokens[position : position + size] = ids[spans[row, side] : spans[row, side + 1]]
             position += size
+    return tokens

@@ -98,18 +98,11 @@ def make_pairs(
     Args:
         word_starts: bool `[vocab_size]`, whether a piece starts a word; a single sentence is split
             before such a piece.
-        pairing: how to cut.
         seeds: uint64 `[documents]`; what is random about the pairs of a document depends on its own
             seed only. The lengths of chunks that fill rows depend on the documents before it.
     """
     fit = pairing.packing == "fit"
-    # Every chunk ends at the end of a sentence, or has more than half of the tokens.
-    max_pairs = len(documents.sentence_offsets) - 1
-    max_pairs += fit * len(documents.ids) // (pairing.max_num_tokens // 2 + 1)
-    spans = np.empty((max_pairs, 4), np.int64)
-    labels = np.empty(max_pairs, np.bool_)
-    document_of: np.ndarray = np.empty(max_pairs, np.int64)
-    count, truncated_tokens, dropped_chunks = _cut_documents(
+    spans, labels, document_of, truncated_tokens, dropped_chunks = _cut_documents(
         documents.ids,
         documents.sentence_offsets,
         documents.document_offsets,
@@ -122,16 +115,12 @@ def make_pairs(
         fit,
         fit and pairing.rows,
         seeds,
-        spans,
-        labels,
-        document_of,
     )
-    document_of = document_of[:count]
     # The index of a pair within its document.
-    number_in_document = np.arange(count) - np.searchsorted(document_of, document_of)
+    number_in_document = np.arange(len(spans)) - np.searchsorted(document_of, document_of)
     return Pairs(
-        spans=spans[:count],
-        labels=labels[:count],
+        spans=spans,
+        labels=labels,
         seeds=derive_seeds(seeds[document_of], number_in_document),
         documents=document_of,
         truncated_tokens=truncated_tokens,
@@ -139,6 +128,7 @@ def make_pairs(
     )
 
 
+@compiled
 def exchange_seconds(
     spans: np.ndarray,
     labels: np.ndarray,
@@ -153,16 +143,35 @@ def exchange_seconds(
 
     Args:
         spans: int64 `[pairs, 4]`, as in `Pairs`, in shuffled order.
-        labels: bool `[pairs]`, in the same order.
-        seeds: uint64 `[pairs]`, in the same order.
+        labels, seeds: bool and uint64 `[pairs]`, in the same order.
         documents: `[pairs]`, numbers that identify the documents.
         max_num_tokens: maximum number of tokens in a pair; longer pairs are truncated.
 
     Returns:
         The new spans and labels, and the number of tokens cut off.
     """
-    spans, labels = spans.copy(), labels.copy()
-    truncated = _exchange_seconds(spans, labels, seeds, documents, max_num_tokens)
+    count = len(spans)
+    originals, spans, labels = spans, spans.copy(), labels.copy()
+    state = np.empty(1, np.uint64)
+    truncated = 0
+    for pair in range(count):
+        if not labels[pair]:
+            continue
+        labels[pair] = False
+        for distance in range(1, count):
+            other = (pair + distance) % count
+            if documents[other] == documents[pair]:
+                continue
+            state[0] = ~seeds[pair]  # the seed itself is used for the masks
+            merged, cut = _truncate(
+                (originals[pair, 0], originals[pair, 1], originals[other, 2], originals[other, 3]),
+                max_num_tokens,
+                state,
+            )
+            spans[pair, 0], spans[pair, 1], spans[pair, 2], spans[pair, 3] = merged
+            truncated += cut
+            labels[pair] = True
+            break
     return spans, labels, truncated
 
 
@@ -175,8 +184,13 @@ def example_lengths(spans: np.ndarray) -> np.ndarray:
 @compiled
 def _cut_documents(
     ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
-    has_pairs, swaps, split_one_segment, fit, rows, seeds, spans, labels, document_of,
+    has_pairs, swaps, split_one_segment, fit, rows, seeds,
 ):  # fmt: skip
+    # Every chunk ends at the end of a sentence, or has more than half of the tokens.
+    max_pairs = len(sentence_offsets) - 1 + fit * len(ids) // (max_num_tokens // 2 + 1)
+    spans = np.empty((max_pairs, 4), np.int64)
+    labels = np.empty(max_pairs, np.bool_)
+    document_of = np.empty(max_pairs, np.int64)
     count = truncated = dropped = 0
     state = np.empty(1, np.uint64)
     fewest = 2 if has_pairs else 1  # sentences of a chunk
@@ -244,7 +258,7 @@ def _cut_documents(
                 document_of[count] = document
                 truncated += cut
                 count += 1
-    return count, truncated, dropped
+    return spans[:count], labels[:count], document_of[:count], truncated, dropped
 
 
 @compiled
@@ -325,30 +339,3 @@ def _truncate(pair, max_num_tokens, state):
         else:
             b_begin, b_end = (b_begin + 1, b_end) if at_front else (b_begin, b_end - 1)
     return (a_begin, a_end, b_begin, b_end), excess
-
-
-@compiled
-def _exchange_seconds(spans, labels, seeds, documents, max_num_tokens):
-    count = len(spans)
-    originals = spans.copy()
-    state = np.empty(1, np.uint64)
-    truncated = 0
-    for pair in range(count):
-        if not labels[pair]:
-            continue
-        labels[pair] = False
-        for distance in range(1, count):
-            other = (pair + distance) % count
-            if documents[other] == documents[pair]:
-                continue
-            state[0] = ~seeds[pair]  # the seed itself is used for the masks
-            merged, cut = _truncate(
-                (originals[pair, 0], originals[pair, 1], originals[other, 2], originals[other, 3]),
-                max_num_tokens,
-                state,
-            )
-            spans[pair, 0], spans[pair, 1], spans[pair, 2], spans[pair, 3] = merged
-            truncated += cut
-            labels[pair] = True
-            break
-    return truncated

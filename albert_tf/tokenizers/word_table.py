@@ -110,12 +110,7 @@ class WordTable:
         self, texts: Sequence[str], numbers: np.ndarray, words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         numbers = numbers[: np.maximum(words, 0).sum()]
-        joined = np.empty((self._id_ends[numbers + 1] - self._id_ends[numbers]).sum(), np.int32)
-        lengths = np.empty(len(words), np.int64)
-        total = _join_ids(
-            numbers, words, self._id_ends, self._ids, self._needs_text, joined, lengths
-        )
-        ids = joined[:total]
+        ids, lengths = _join_ids(numbers, words, self._id_ends, self._ids, self._needs_text)
         if len(whole := np.flatnonzero(lengths == _WHOLE)):
             encoded = self._encode_texts([texts[text] for text in whole.tolist()])
             lengths[whole] = 0
@@ -227,12 +222,10 @@ def _slot_of(text, begin, end, after_space, hashed, slots, keys, key_ends):
 
 
 @compiled
-def _join_ids(numbers, words, id_ends, ids, needs_text, joined, lengths):
-    """Fill `joined` with the ids of texts, and `lengths` with their number or `_WHOLE`.
-
-    Returns:
-        The number of ids in all.
-    """
+def _join_ids(numbers, words, id_ends, ids, needs_text):
+    """Return the ids of all texts, and the number of each, or `_WHOLE`."""
+    joined = np.empty((id_ends[numbers + 1] - id_ends[numbers]).sum(), np.int32)
+    lengths = np.empty(len(words), np.int64)
     found = total = 0
     for index in range(len(words)):
         lengths[index] = _WHOLE
@@ -250,4 +243,4 @@ def _join_ids(numbers, words, id_ends, ids, needs_text, joined, lengths):
                 total += 1
         else:
             lengths[index] = total - first
-    return total
+    return joined[:total], lengths
