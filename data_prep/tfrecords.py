@@ -25,20 +25,13 @@ _FLOAT_LIST, _INT64_LIST = 0x12, 0x1A
 _MAX_OVERHEAD_BYTES = 40  # of a feature, besides its name and its values
 
 
-def write_records(file: IO[bytes], batch: Mapping[str, np.ndarray]) -> int:
+def write_records(file: IO[bytes], batch: Mapping[str, np.ndarray]) -> None:
     """Write the examples of a batch as TFRecords.
 
     Args:
         batch: arrays of non-negative integers or of floats by feature name, `[batch, *shape]`.
-
-    Returns:
-        The number of examples.
     """
-    count = 0
-    for serialized in serialize(batch):
-        file.write(frame(serialized))
-        count += 1
-    return count
+    file.writelines(map(frame, serialize(batch)))
 
 
 def frame(record: bytes) -> bytes:
@@ -54,12 +47,12 @@ def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:
     """Yield the examples of a batch as serialized `tf.train.Example` messages."""
     # The order of the entries of a map is arbitrary; sorted, the bytes are deterministic.
     names = sorted(batch)
-    columns = []
+    columns, are_float = [], []
     for name in names:
         rows = np.asarray(batch[name])
         rows = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
-        is_float = rows.dtype.kind == "f"
-        columns.append(rows.astype(np.float32).view(np.int32) if is_float else rows)
+        are_float.append(rows.dtype.kind == "f")
+        columns.append(rows.astype(np.float32).view(np.int32) if are_float[-1] else rows)
     encoded_names = [name.encode() for name in names]
     widest = 5 * sum(rows.shape[1] for rows in columns)
     size = widest + sum(map(len, encoded_names)) + _MAX_OVERHEAD_BYTES * (len(names) + 1)
@@ -67,7 +60,7 @@ def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:
     ends = np.empty(len(columns[0]), np.int64)
     _serialize(
         tuple(np.ascontiguousarray(rows, np.int32) for rows in columns),
-        np.array([np.asarray(batch[name]).dtype.kind == "f" for name in names]),
+        np.array(are_float),
         np.frombuffer(b"".join(encoded_names), np.uint8),
         np.cumsum([0, *map(len, encoded_names)]),
         buffer,
@@ -161,10 +154,7 @@ def _put_varint(buffer, position, value):
 
 
 def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.ndarray]:
-    """Read a whole file, as training does.
-
-    Args:
-        features: the features to read, by name.
+    """Read some features of a whole file, as training does.
 
     Returns:
         Arrays `[examples, *shape]` by feature name, int64 or float32.

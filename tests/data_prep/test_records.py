@@ -140,7 +140,7 @@ def test_the_bytes_are_those_of_tensorflow(columns):
 def test_the_file_is_that_of_tensorflow(tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     with open(ours, "wb") as file:
-        assert write_records(file, batch(7)) == 7
+        write_records(file, batch(7))
     with tf.io.TFRecordWriter(str(theirs)) as writer:
         for row in range(7):
             writer.write(by_tensorflow(batch(7), row))
