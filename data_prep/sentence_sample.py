@@ -99,10 +99,10 @@ def sample_sentences(
         in_parts(unit, _PART_BYTES, document_sentences=1) for unit in units
     )
 
-    def tasks() -> Iterator[tuple[TextUnit, np.uint64]]:
+    def tasks() -> Iterator[tuple[TextUnit, np.uint64, int]]:
         for part in cut:
             sizes.append(part.end - part.begin)
-            yield part, limit  # of the moment: workers leave out what is beyond it
+            yield part, limit, seed  # the limit of the moment; workers read nothing beyond it
 
     def read(workers: Workers | DaskWorkers) -> Iterator[tuple[_Sentences, int]]:
         names = (f"sentences-{number:06d}" for number in itertools.count())
@@ -119,7 +119,7 @@ def sample_sentences(
             yield sentences, skipped
 
     with (
-        start_workers(options, total, _prepare, (seed,)) as workers,
+        start_workers(options, total) as workers,
         ThroughputLine("read", "MB", total / 1e6) as progress,
     ):
         for part, long in read(workers):
@@ -153,21 +153,13 @@ def _joined(parts: Sequence[_Sentences]) -> _Sentences:
     )
 
 
-_seed = 0
-
-
-def _prepare(seed: int) -> None:
-    global _seed
-    _seed = seed
-
-
-def _sentences_of(task: tuple[TextUnit, np.uint64]) -> tuple[_Sentences, int]:
+def _sentences_of(task: tuple[TextUnit, np.uint64, int]) -> tuple[_Sentences, int]:
     """Read the sentences of a unit whose random numbers are below a limit, in any process.
 
     Returns:
         The sentences, and the number of lines that are too long.
     """
-    unit, limit = task
+    unit, limit, seed = task
     offsets, lines, skipped = [], [], 0
     end = unit.text_end
     for offset, line, size in lines_from(unit):
@@ -178,7 +170,7 @@ def _sentences_of(task: tuple[TextUnit, np.uint64]) -> tuple[_Sentences, int]:
         elif not is_blank(line):
             offsets.append(offset)
             lines.append(line)
-    draws = derive_seeds(_seed, unit.file, np.array(offsets, np.int64))
+    draws = derive_seeds(seed, unit.file, np.array(offsets, np.int64))
     chosen = np.flatnonzero(draws <= limit)
     positions = np.stack([np.full(len(offsets), unit.file), offsets], 1).astype(np.int64)
     texts = [decoded(lines[index], offsets[index], unit.path) for index in chosen.tolist()]

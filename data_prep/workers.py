@@ -50,13 +50,10 @@ class WorkerOptions(Protocol):
 def start_workers(
     options: WorkerOptions,
     input_bytes: int,
-    initializer: Callable[..., None],
-    initargs: tuple[Any, ...],
+    initializer: Callable[..., None] | None = None,
+    initargs: tuple[Any, ...] = (),
 ) -> "Workers | DaskWorkers":
-    """Start the workers that the options name, as `parallel.Workers` does.
-
-    Args:
-        input_bytes: size of the input; a small input gets fewer processes.
+    """Start the workers that the options name, fewer processes for a small input.
 
     Raises:
         InputError: If Dask is not installed or its cluster cannot be reached.
@@ -71,7 +68,7 @@ class _Setup(NamedTuple):
     """What a worker process does before its first call of a run."""
 
     run: str
-    initializer: Callable[..., None]
+    initializer: Callable[..., None] | None
     initargs: tuple[Any, ...]
 
 
@@ -91,7 +88,7 @@ class DaskWorkers:
         self,
         scheduler: str | None,
         processes: int,
-        initializer: Callable[..., None],
+        initializer: Callable[..., None] | None = None,
         initargs: tuple[Any, ...] = (),
     ):
         try:
@@ -114,9 +111,7 @@ class DaskWorkers:
             self._resources = stack.pop_all()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield `function(item)` for every item, in the order of the items.
-
-        Only a few items are taken, and a few results kept, at a time.
+        """Yield `function(item)` for every item, as `parallel.Workers.map` does.
 
         Raises:
             ChildProcessError: If the scheduler is lost, or workers are lost again and again.
@@ -127,31 +122,28 @@ class DaskWorkers:
                 waiting.append(self._client.submit(_call, self._setup, function, item, pure=False))
                 workers = max(1, len(self._client.nthreads()))
             if len(waiting) >= (1 + QUEUED_PER_PROCESS) * workers:
-                with self._losses_reported():
-                    result = self._result(waiting.popleft())
-                yield result
+                yield self._result(waiting.popleft())
         while waiting:
-            with self._losses_reported():
-                result = self._result(waiting.popleft())
-            yield result
+            yield self._result(waiting.popleft())
 
     def _result(self, future: "distributed.Future") -> Any:
         import distributed
 
         warned = False
-        while True:
-            try:
-                return future.result(_SECONDS_BETWEEN_CHECKS)
-            except distributed.KilledWorker:
-                raise
-            except Exception as error:
-                if future.status == "error":
-                    raise _CallError(error) from None
-                if not isinstance(error, TimeoutError):
+        with self._losses_reported():
+            while True:
+                try:
+                    return future.result(_SECONDS_BETWEEN_CHECKS)
+                except distributed.KilledWorker:
                     raise
-            if not warned and not self._client.nthreads():
-                logger.warning("no worker is left at %s; waiting for one", self._address)
-                warned = True
+                except Exception as error:
+                    if future.status == "error":
+                        raise _CallError(error) from None
+                    if not isinstance(error, TimeoutError):
+                        raise
+                if not warned and not self._client.nthreads():
+                    logger.warning("no worker is left at %s; waiting for one", self._address)
+                    warned = True
 
     @contextlib.contextmanager
     def _losses_reported(self) -> Iterator[None]:
@@ -207,17 +199,13 @@ def _connect(
             n_workers=processes, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         )
         return distributed.Client(stack.enter_context(cluster), set_as_default=False)
+    is_file = scheduler.endswith(".json")
+    if is_file and not os.path.exists(scheduler):
+        raise InputError(f"`dask_scheduler`={scheduler}: no such scheduler file")
+    place = {"scheduler_file" if is_file else "address": scheduler}
     try:
-        if scheduler.endswith(".json"):
-            if not os.path.exists(scheduler):
-                raise InputError(f"`dask_scheduler`={scheduler}: no such scheduler file")
-            return distributed.Client(
-                scheduler_file=scheduler, timeout=_CONNECT_SECONDS, set_as_default=False
-            )
-        return distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
+        return distributed.Client(**place, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError):
         raise InputError(
             f"`dask_scheduler`={scheduler}: no Dask scheduler answers there; give the address that "
             "it printed when it started, such as tcp://10.0.0.1:8786, or its scheduler file"
@@ -231,7 +219,7 @@ _current_run = ""
 def _call(setup: _Setup, function: Callable[[Item], Result], item: Item) -> Result:
     global _current_run
     with _lock:
-        if _current_run != setup.run:
+        if setup.initializer and _current_run != setup.run:
             setup.initializer(*setup.initargs)
             _current_run = setup.run
         return function(item)
