@@ -107,18 +107,12 @@ def decontaminated(
 
 
 def _texts(path: str) -> Iterator[str]:
-    """Yield every text in a file.
-
-    Raises:
-        InputError: If the file is damaged or not UTF-8.
-    """
+    """Yield every text in a file."""
     name, _ = files.split_compression(path)
     ending = os.path.splitext(name)[1].lower()
-    if ending == ".tsv":
-        for _, cells in files.tsv_rows(path):
-            yield from cells
-    elif ending == ".csv":
-        for _, cells in files.csv_rows(path):
+    if ending in (".tsv", ".csv"):
+        rows = files.tsv_rows(path) if ending == ".tsv" else files.csv_rows(path)
+        for _, cells in rows:
             yield from cells
     elif ending == ".parquet":
         for _, row in files.parquet_rows(path):

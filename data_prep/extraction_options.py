@@ -1,5 +1,6 @@
 """The options of `extract_corpus`, and the sources and files that they name."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Sequence
@@ -157,11 +158,7 @@ class ExtractionOptions(WithPaths):
         return [*given, self.format] if self.format else given
 
     def check(self) -> None:
-        """Check the values that can be checked on their own.
-
-        Raises:
-            InputError: If one is out of range.
-        """
+        """Raise InputError for values that are invalid on their own."""
         check_limits(self)
         if self.eval_output_file == self.output_file:
             raise InputError(
@@ -219,12 +216,9 @@ def _parse_source(text: str) -> Source:
     weight = 1.0
     before, separator, after = pattern.rpartition("@")
     if separator:
-        try:
+        with contextlib.suppress(ValueError):  # an @ in the name of a file
             weight = float(after)
-        except ValueError:
-            before = ""  # the file name contains an @
-    if separator and before:
-        pattern = before
+            pattern = before or pattern
     if not 0 < weight < 1000:
         raise InputError(
             f"`source`={text}: the weight must be between 0 and 1000 (exclusive); 0.5 keeps half "
@@ -235,9 +229,6 @@ def _parse_source(text: str) -> Source:
 
 def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]]:
     """Find the input files and their identities (see `files.file_identity`), by path.
-
-    Args:
-        argument: the argument that named them, for the error.
 
     Raises:
         InputError: If a pattern matches nothing.
@@ -257,7 +248,6 @@ def with_files(
     """Return the sources with the files that their globs and folders stand for.
 
     Args:
-        argument: the argument that named them, for errors.
         outputs: what the run writes, which only a name of its own makes an input.
 
     Raises:

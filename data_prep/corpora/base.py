@@ -182,7 +182,6 @@ def expand_folders(
         patterns: files, globs or folders.
         ending: ending or endings of the files to read in folders. Folders without such a file are
             returned themselves, as all are if it is "".
-        argument: the caller's name of `patterns`, for errors.
 
     Raises:
         InputError: If a pattern matches nothing.

@@ -199,14 +199,7 @@ def without_broken_markup(lines: Sequence[str]) -> tuple[list[str], int]:
 
 def _may_be_markup(line: str) -> bool:
     # Few lines contain any of these characters, and searching for them is fast.
-    return (
-        "|" in line
-        or "=" in line
-        or "{" in line
-        or "}" in line
-        or ":" in line[:20]
-        or line.lstrip()[:1] == "!"
-    )
+    return any(map(line.__contains__, "|={}")) or ":" in line[:20] or line.lstrip()[:1] == "!"
 
 
 def _is_broken(line: str, in_table: bool) -> bool:

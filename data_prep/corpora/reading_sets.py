@@ -52,11 +52,7 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
 
 
 def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name, source and paragraphs of the passages of one file.
-
-    Raises:
-        InputError: If it is neither SQuAD nor RACE.
-    """
+    """Yield name, source and paragraphs of the passages of one file."""
     try:
         for content in _json_objects(path):
             # Recognized by content: the endings of published files vary.

@@ -35,14 +35,12 @@ class TableUnit(NamedTuple):
 
     Attributes:
         path: the file.
-        row_group: index of the row group of a Parquet file.
         first_row: number of rows before this part.
         bytes: size of this part in the file, an estimate.
         rows: its rows.
     """
 
     path: str
-    row_group: int
     first_row: int
     bytes: int
     rows: tuple[Row, ...]
@@ -83,17 +81,16 @@ def _units_of(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
     left = files.size(path)
     is_packed = files.split_compression(path)[1] or path.endswith(".parquet")
     rows: list[Row] = []
-    characters = first = group = 0
+    characters = first = 0
     for row in _table_type(path).rows(path, options):
         if row != _GROUP_END:
             rows.append(row)
             characters += len((row if isinstance(row, bytes) else row and row[0]) or "")
         if characters >= _UNIT_CHARACTERS or row == _GROUP_END:
             size = min(characters // (TEXT_PER_COMPRESSED if is_packed else 1), left)
-            yield TableUnit(path, group, first, size, tuple(rows))
+            yield TableUnit(path, first, size, tuple(rows))
             left, first, rows, characters = left - size, first + len(rows), [], 0
-            group += row == _GROUP_END
-    yield TableUnit(path, group, first, left, tuple(rows))
+    yield TableUnit(path, first, left, tuple(rows))
 
 
 def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:

@@ -63,7 +63,6 @@ _LINK = re.compile(r"\[\[[^\[\]{}|<>\n:#]+\|([^\[\]{}|<>\n]+)\]\]|\[\[([^\[\]{}|
 _MAGIC_WORD = re.compile(r"__[^\W\d_]+(?:_[^\W\d_]+)*__")
 _QUOTES = re.compile(r"'{2,}")
 
-_LINE = "\n"
 _LINE_BREAKS = {"br", "hr"}
 _BLOCKS = {
     "p", "div", "blockquote", "center", "poem", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "h5",
@@ -116,9 +115,6 @@ class Page:
         site: the wiki.
         templates: the templates of the wiki.
         title: title of the page.
-
-    Attributes:
-        site: as given.
     """
 
     def __init__(self, site: Site, templates: TemplateTable, title: str = ""):
@@ -158,8 +154,7 @@ def paragraphs(
     """Return the paragraphs of an article, each on one line.
 
     Args:
-        keep_headings: whether to keep headings, as paragraphs, if text follows them.
-        keep_lists: whether to keep list items, as paragraphs.
+        keep_headings, keep_lists: as of `kept_lines`.
         counts: updated with the lines of broken markup that are dropped, and with the unknown
             templates inside the paragraphs.
     """
@@ -185,7 +180,8 @@ def plain_text(text: str, page: Page) -> str:
     while (shorter := _TEMPLATE.sub(page.without_template, _without_parameters(text))) != text:
         text = shorter
     text = _LINK.sub(lambda found: found[1] or found[2], text)
-    text = _MAGIC_WORD.sub(_without_magic_word, text)
+    # `__NOTOC__` goes, in any alphabet, and `__init__` stays.
+    text = _MAGIC_WORD.sub(lambda found: "" if found[0] == found[0].upper() else found[0], text)
     text = text.replace("\n ", f"\n{INDENT}")
     # Style tags are skipped: bold and italic quotes are easier to remove afterwards, and unbalanced
     # ones cannot confuse the parser.
@@ -211,9 +207,6 @@ class _Writer:
         _Writer(self._page, out.append).write(code)
         return "".join(out)
 
-    def _text(self, node: nodes.Text) -> None:
-        self._put(node.value)
-
     def _entity(self, node: nodes.HTMLEntity) -> None:
         try:
             text = node.normalize()
@@ -227,12 +220,6 @@ class _Writer:
 
     def _template(self, node: nodes.Template) -> None:
         self._put(self._page.template_text(node, self._plain))
-
-    def _argument(self, node: nodes.Argument) -> None:
-        self.write(node.default)
-
-    def _nothing(self, node: nodes.Node) -> None:
-        pass
 
     def _external_link(self, node: nodes.ExternalLink) -> None:
         if node.brackets:
@@ -263,7 +250,7 @@ class _Writer:
         elif name in _BLOCKS or name in _ITEMS:
             # Indented lines are code, unless the indentation follows the nesting of tags.
             text = self._plain(node.contents).replace(INDENT, " ") if node.contents else ""
-            self._put(f"{_ITEMS.get(name, _LINE)}{text}\n")
+            self._put(_ITEMS.get(name, "\n") + f"{text}\n")
         elif name in ("sub", "sup"):
             text = self._plain(node.contents).strip() if node.contents else ""
             self._put(subscript(text) if name == "sub" else superscript(text))
@@ -273,15 +260,15 @@ class _Writer:
             self.write(node.contents)
 
     _WRITERS: "ClassVar[dict[type[nodes.Node], Callable[[_Writer, Any], None]]]" = {
-        nodes.Text: _text,
+        nodes.Text: lambda self, node: self._put(node.value),
         nodes.HTMLEntity: _entity,
         nodes.Heading: _heading,
         nodes.Template: _template,
         nodes.Wikilink: _link,
         nodes.ExternalLink: _external_link,
         nodes.Tag: _tag,
-        nodes.Comment: _nothing,
-        nodes.Argument: _argument,
+        nodes.Comment: lambda self, node: None,
+        nodes.Argument: lambda self, node: self.write(node.default),
     }
 
 
@@ -289,11 +276,6 @@ def _without_parameters(text: str) -> str:
     while (shorter := _PARAMETER.sub(lambda found: found[1] or GAP, text)) != text:
         text = shorter
     return text
-
-
-def _without_magic_word(found: re.Match) -> str:
-    """Remove `__NOTOC__`, in any alphabet; keep `__init__`."""
-    return "" if found[0] == found[0].upper() else found[0]
 
 
 def _without_style(line: str) -> str:

@@ -87,11 +87,7 @@ class TemplateTable:
         return row is None or row[0] is None
 
     def text(self, template: Template, plain: Callable[[Wikicode], str], title: str = "") -> str:
-        """Return the text of a template in a sentence; `GAP` if it has none.
-
-        Args:
-            plain: converts the wiki text of an argument to plain text.
-        """
+        """Return the text of a template in a sentence; `GAP` if it has none."""
         name = str(template.name)
         expansion, colon = self._row(name) or (None, "")
         if expansion is None:
@@ -147,11 +143,7 @@ def template_table(language: str, own_rows: str = "", namespace: str = "") -> Te
 
 
 def check_rows(text: str, path: str) -> None:
-    """Check a table of the user.
-
-    Raises:
-        InputError: If a line is invalid.
-    """
+    """Raise InputError for a table of the user with an invalid line, or without any."""
     rows: dict[str, Expansion | None] = {}
     _add(text, path, rows, {})
     if not rows:
@@ -193,11 +185,6 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _locale(settings: Mapping[str, str]) -> Locale:
-    """Return the settings of a table.
-
-    Raises:
-        ValueError: If one is invalid.
-    """
     numbers = re.fullmatch(r"(\d)(\d\D\d\d)?(\D?)\d{3}(\D)\d", settings.get("numbers", "1234.5"))
     digits = [int(digit) for digit in numbers[0] if digit.isdecimal()] if numbers else []
     if not numbers or digits != list(range(1, len(digits) + 1)):

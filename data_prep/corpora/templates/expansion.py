@@ -77,10 +77,6 @@ class Arguments:
         plain: converts wiki text to plain text.
         locale: how the wiki writes numbers and dates.
         title: title of the page.
-
-    Attributes:
-        locale: as given.
-        title: as given.
     """
 
     def __init__(
@@ -119,10 +115,7 @@ class _Field(NamedTuple):
     transform: Transform | None
 
     def value(self, arguments: Arguments) -> str:
-        for name in self.names:
-            if text := self._one(name, arguments):
-                return text
-        return ""
+        return next(filter(None, (self._one(name, arguments) for name in self.names)), "")
 
     def _one(self, name: str, arguments: Arguments) -> str:
         if name.startswith('"'):
@@ -171,7 +164,7 @@ def parse_expansion(
     """Return the function that a row stands for; None for a template without text.
 
     Raises:
-        ValueError: If with what is wrong.
+        ValueError: With what is wrong.
     """
     if not text:
         return None
