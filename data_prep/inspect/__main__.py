@@ -40,11 +40,7 @@ class InspectOptions(WithPaths):
     )
 
     def check(self) -> None:
-        """Check everything that can be checked without reading a file.
-
-        Raises:
-            InputError: If a value is missing or out of range.
-        """
+        """Raise InputError for values that are missing or out of range."""
         check_limits(self)
         if not self.input_file:
             raise InputError("`input_file`: name at least one TFRecord file")
@@ -70,8 +66,8 @@ def run(options: InspectOptions) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # the terminal may not support every character
     with _closed_pipes_ignored():
-        for note in names.notes:
-            print(note, file=sys.stderr)
+        if names.note:
+            print(names.note, file=sys.stderr)
         if options.num_examples:
             batch = examples.read_some(paths, features, options.first, options.num_examples)
             print("\n\n".join([examples.LEGEND, *examples.as_text(batch, names, options.first)]))

@@ -156,12 +156,12 @@ class Names:
     Attributes:
         tokenizer: the tokenizer; None to show ids.
         labels: meaning of the labels 0 and 1.
-        notes: what the user should know about it, one line each.
+        note: what the user should know about it.
     """
 
     tokenizer: Tokenizer | None
     labels: tuple[str, str] = PAIR_OBJECTIVES["sop"].labels
-    notes: tuple[str, ...] = ()
+    note: str = ""
 
     @classmethod
     def find(cls, paths: Sequence[str], vocabulary: str | None) -> "Names":
@@ -179,23 +179,17 @@ class Names:
         settings: dict[str, Any] = next((m["settings"] for m in manifests.values()), {})
         objective = PAIR_OBJECTIVES.get(settings.get("pair_objective") or "sop")
         labels = objective.labels if objective else cls.labels
-        if vocabulary:
-            return cls(Tokenizer.load(vocabulary), labels)
-        named = settings.get("spm_model_file") or settings.get("vocab_file")
+        named = vocabulary or settings.get("spm_model_file") or settings.get("vocab_file")
         if not named:
             note = "showing ids: neither a flag nor a manifest next to the files names a vocabulary"
-            return cls(None, labels, (note,))
-        if not files.exists(named):
+        elif vocabulary or files.exists(named):
+            return cls(Tokenizer.load(named), labels)
+        else:
             note = f"showing ids: {named}, named in {next(iter(manifests))}, does not exist"
-            return cls(None, labels, (note,))
-        return cls(Tokenizer.load(named), labels)
+        return cls(None, labels, note)
 
     def check(self, ids: np.ndarray) -> None:
-        """Check that ids are within the vocabulary.
-
-        Raises:
-            InputError: If one is not.
-        """
+        """Raise InputError for ids that are not in the vocabulary."""
         if self.tokenizer and ids.max(initial=0) >= self.tokenizer.vocab_size:
             raise InputError(
                 f"{self.tokenizer.path} has {self.tokenizer.vocab_size:,} pieces, but the files "
@@ -227,12 +221,7 @@ class Names:
 
 
 def as_text(batch: Batch, names: Names, first: int) -> Iterator[str]:
-    """Yield each example as lines of text: a summary, then its segments.
-
-    Args:
-        names: names of the ids.
-        first: number of the first example.
-    """
+    """Yield examples, numbered from `first` on, as lines of text: a summary, then the segments."""
     names.check(batch["input_ids"])
     weights = batch.get("masked_lm_weights")
     mask_id = -1

@@ -106,11 +106,9 @@ class Statistics:
 
         starts_run = np.ones(len(ids), bool)
         starts_run[1:] = (row[1:] != row[:-1]) | (position[1:] != position[:-1] + 1)
-        starts_word = starts_run.copy()
+        starts_word = np.ones(len(ids), bool)
         if "token_boundary" in batch:
-            starts_word |= batch["token_boundary"][row, position] > 0
-        else:
-            starts_word[:] = True
+            starts_word = starts_run | (batch["token_boundary"][row, position] > 0)
         words_of_run = np.add.reduceat(starts_word, np.flatnonzero(starts_run), dtype=np.int64)
         self.runs += np.bincount(np.minimum(words_of_run, _MAX_RUN), minlength=_MAX_RUN + 1)
 
@@ -122,12 +120,7 @@ class Statistics:
         )
 
     def table(self, file_count: int, names: Names) -> str:
-        """Return all statistics as text.
-
-        Args:
-            file_count: number of files.
-            names: names of ids and labels.
-        """
+        """Return all statistics as text."""
         tokens, positions = self.tokens, self.positions
         in_rows = f"{self.rows:,} rows of " if self.rows else ""
         padding = f"{positions:,} positions; padding {1 - tokens / positions:.1%}"
