@@ -60,19 +60,25 @@ class ExampleMaker:
 
     def __init__(self, options: PretrainingDataOptions, buckets: int):
         self.tokenizer = tokenizer = load_tokenizer(options)
-        self.pairing = pairing_of(options)
+        self.pairing = Pairing(
+            options.max_seq_length,
+            options.objective,
+            options.short_seq_prob,
+            options.one_segment_chunks,
+            options.packing,
+            options.pack_rows,
+        )
         special_ids = (tokenizer.cls_id, tokenizer.sep_id)
         self.masks = Masks(
             masking_of(options), special_ids, tokenizer.mask_id, tokenizer.replacement_ids
         )
         self._options, self._buckets = options, buckets
-        self._unknown = UnknownCharacters(self.tokenizer)
-        name = options.word_segmenter
-        self._segmenter = load_segmenter(name) if name else None
-        starts = self.tokenizer.word_starts
+        self._unknown = UnknownCharacters(tokenizer)
+        self._segmenter = None
+        self.word_starts = tokenizer.word_starts
         if options.word_segmenter:
-            starts = np.append(starts, np.zeros_like(starts))
-        self.word_starts = starts
+            self._segmenter = load_segmenter(options.word_segmenter)
+            self.word_starts = np.append(self.word_starts, np.zeros_like(self.word_starts))
         self.token_dtype = token_dtype(len(self.word_starts))
 
     def runs_of(self, unit: TextUnit, counts: Counter[str]) -> Iterator[Run]:
@@ -283,17 +289,6 @@ def join_documents(
         ids=np.concatenate([ids for ids, _ in encoded]).astype(dtype),
         sentence_offsets=_offsets(lengths[has_token]),
         document_offsets=_offsets(has_token)[_offsets(sentences)],
-    )
-
-
-def pairing_of(options: PretrainingDataOptions) -> Pairing:
-    return Pairing(
-        options.max_seq_length,
-        options.objective,
-        options.short_seq_prob,
-        options.one_segment_chunks,
-        options.packing,
-        options.pack_rows,
     )
 
 

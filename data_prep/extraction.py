@@ -72,10 +72,7 @@ class _Job(NamedTuple):
 
 @stoppable()
 def extract(options: ExtractionOptions) -> dict[str, Any]:
-    """Write a corpus and its summary.
-
-    Returns:
-        The summary.
+    """Write a corpus and its summary, and return that.
 
     Raises:
         InputError: If an option or an input file is invalid, or if an output would be empty.
@@ -186,11 +183,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
 
 
 def _read_templates(options: ExtractionOptions) -> str:
-    """Return the content of the user's table of templates, which workers may not reach.
-
-    Raises:
-        InputError: If it is invalid.
-    """
+    """Return the content of the user's table of templates, which workers may not reach."""
     if not options.templates:
         return ""
     try:

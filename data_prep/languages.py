@@ -77,11 +77,7 @@ def resolve_language(code: str) -> str:
 
 
 def check_known(language: str) -> None:
-    """Check that the share of a language can be computed.
-
-    Raises:
-        InputError: If it is unknown, or py3langid is not installed.
-    """
+    """Raise InputError if a language cannot be identified, or py3langid is not installed."""
     known = {code for code, _ in _identifier().rank("")} - {"zxx"}  # no language
     if _code(language) not in set(map(_code, known)):
         raise InputError(

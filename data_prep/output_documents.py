@@ -69,12 +69,7 @@ class Paragraph(NamedTuple):
 def split_paragraphs(
     document: Document, options: ExtractionOptions, has_sentences: bool, counts: Counts
 ) -> Iterator[Paragraph]:
-    """Yield the paragraphs of a document, split into sentences.
-
-    Args:
-        has_sentences: whether every paragraph already is a sentence.
-        counts: sentences that are too long are counted in it.
-    """
+    """Yield the paragraphs of a document, split into sentences, unless each already is one."""
     for text in document.paragraphs:
         found = [_one_line(text)] if has_sentences else split_sentences(text, options.language)
         sentences = [sentence for sentence in found if len(sentence) <= MAX_SENTENCE_CHARACTERS]

@@ -47,13 +47,10 @@ logger = logging.getLogger(__name__)
 
 @stoppable()
 def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
-    """Write TFRecord files of pretraining examples and their manifest, all or none of them.
+    """Write TFRecord files of pretraining examples and their manifest, and return that.
 
-    An interrupted run resumes when the function is called again with the same options and input.
-    A finished run is not repeated if the files are unchanged.
-
-    Returns:
-        The manifest.
+    All files are written, or none. An interrupted run resumes when the function is called again
+    with the same options and input. A finished run is not repeated if the files are unchanged.
 
     Raises:
         InputError: If an option is invalid; if an input file is missing, empty or not UTF-8; if
@@ -103,11 +100,7 @@ def _shard(number: int) -> str:
 
 
 def _make_files(plan: Plan, work: WorkFolder) -> None:
-    """Make the runs, parts and whole files that do not exist yet.
-
-    Raises:
-        InputError: If the text is not UTF-8 or yields no example.
-    """
+    """Make the runs, parts and whole files that do not exist yet."""
     names = list(map(_unit, range(len(plan.units))))
     units = [number for number, name in enumerate(names) if not work.record(name)]
     shards = [n for n in range(len(plan.options.output_files)) if not _is_made(plan, work, n)]
@@ -185,9 +178,6 @@ def _make_part(task: tuple[int, list[str]]) -> tuple[int, set[str]]:
     Returns:
         The number of examples, and the runs that a disk had damaged or lost since they were
         written, and that were made again.
-
-    Raises:
-        OSError: If one of these is damaged again.
     """
     bucket, runs = task
     _, work, maker = _worker

@@ -157,11 +157,7 @@ class PretrainingDataOptions(WithPaths):
         return self.masking == "dynamic" and self.objective == "sop"
 
     def check(self) -> None:
-        """Check everything that can be checked without reading a file.
-
-        Raises:
-            InputError: If an option is missing, out of range or contradicts another one.
-        """
+        """Raise InputError for missing values, or ones out of range or that contradict others."""
         if not (self.spm_model_file or self.vocab_file):
             raise InputError(
                 "`spm_model_file`: no vocabulary given; name a .model file, or a WordPiece "

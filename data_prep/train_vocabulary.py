@@ -106,11 +106,7 @@ class VocabularyOptions(WithPaths):
     dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP, needs=("runner", DASK))
 
     def check(self) -> None:
-        """Check everything that can be checked without reading a file.
-
-        Raises:
-            InputError: If a value is out of range.
-        """
+        """Raise InputError for values out of range."""
         check_limits(self)
         min_size = VOCABULARY_TYPES[self.model_type].min_size
         if self.vocab_size < min_size:

@@ -29,10 +29,7 @@ class Segmenter(NamedTuple):
 
 
 def load_segmenter(name: str) -> Segmenter:
-    """Load a segmenter.
-
-    Args:
-        name: one of `WORD_SEGMENTERS`.
+    """Load a segmenter, one of `WORD_SEGMENTERS`.
 
     Raises:
         InputError: If its package is not installed.

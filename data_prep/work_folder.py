@@ -40,11 +40,7 @@ _NO_RUN = "0" * 64
 
 
 def fingerprint_of(settings: dict[str, Any], **made_from: Any) -> str:
-    """Return a hash of everything that affects the result of a run.
-
-    Args:
-        made_from: the rest, as values for JSON.
-    """
+    """Return a hash of everything that affects the result of a run, as values for JSON."""
     made_from["settings"] = {k: v for k, v in settings.items() if k not in _WITHOUT_EFFECT}
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 
@@ -93,11 +89,7 @@ def _private_folder() -> str:
 
 
 class WorkFolder:
-    """Finished pieces of a run.
-
-    Args:
-        path: the folder.
-    """
+    """Finished pieces of a run."""
 
     def __init__(self, path: str):
         self.path = path
@@ -207,9 +199,7 @@ class WorkFolder:
     def is_intact(self, name: str, path: str | None = None) -> bool:
         """Return whether a piece of one file is finished and the file is unchanged since.
 
-        Args:
-            name: name of the piece.
-            path: the file, if it is no longer in this folder.
+        The file is `path` if it is no longer in this folder.
         """
         record = self.record(name)
         path = path or self.file(name)
