@@ -50,9 +50,6 @@ class Options:
 class Suite:
     """Settings of all measurements, and the implementations that are unavailable.
 
-    Args:
-        options: the flags.
-
     Attributes:
         repeats: number of rounds.
         round_seconds: how long each implementation should run in a round.
@@ -107,7 +104,6 @@ def compare(
     """Measure cases in interleaved rounds, together with the machine's rate of matrix products.
 
     Args:
-        suite: settings.
         what: description for the progress line.
         cases: all of the same precision.
         left_out: receives the cases that failed or cannot be imported, with the reason.

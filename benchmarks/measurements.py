@@ -164,7 +164,6 @@ def comparison_table(title: str, measurements: Sequence[Measurement], reference:
     """Return a row per measurement: speed, comparison with the reference, lower bound and memory.
 
     Args:
-        title: title of the table.
         measurements: in the order of the rows, all in the same unit.
         reference: name of the implementation with which the others are compared.
     """

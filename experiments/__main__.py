@@ -112,14 +112,7 @@ def run(options: Options) -> None:
 
 
 class Laboratory:
-    """Does one study.
-
-    Args:
-        options: the flags.
-        workspace: files of the scale.
-        name: of the study.
-        study: the study.
-    """
+    """Does one study."""
 
     def __init__(self, options: Options, workspace: Workspace, name: str, study: Study):
         self._options = options
@@ -219,17 +212,9 @@ class Laboratory:
 def in_parallel(
     jobs: dict[str, Callable[[], Any]], at_a_time: int, workspace: Workspace
 ) -> dict[str, Any]:
-    """Call functions that run commands of the workspace, and print a line for each.
+    """Return the results of functions that run commands of the workspace; print a line for each.
 
     After an exception no further job starts, and the commands that run are ended.
-
-    Args:
-        jobs: functions by name.
-        at_a_time: number of threads.
-        workspace: of the commands.
-
-    Returns:
-        The result of each job by name.
     """
     start, results = time.monotonic(), {}
     with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:

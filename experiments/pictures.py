@@ -11,12 +11,9 @@ from experiments.study import MASKED_LM, Column, Study
 
 
 def draw(study: Study, rows: Sequence[Row], title: str | None = None) -> str | None:
-    """Return SVG text; None if nothing of it was measured.
+    """Return SVG text of a study's results; None if nothing of it was measured.
 
-    Args:
-        study: whose picture is drawn.
-        rows: its results.
-        title: such as what was found, of several lines if it is long; by default the study's.
+    The title, such as what was found, is of several lines if it is long; by default the study's.
     """
     title = textwrap.fill(title or study.title, 44)
     return _dots(title, study.picture, rows) if study.picture else _curves(title, rows)

@@ -66,8 +66,6 @@ class Row:
         """Collect what was measured.
 
         Args:
-            variant: the row.
-            columns: what to collect.
             measured: values that are not of these runs, by metric.
             runs: of each seed, as from `Run.measured`.
         """

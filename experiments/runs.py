@@ -22,11 +22,6 @@ def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
     return dataclasses.replace(workspace.scale.config, **variant.model)
 
 
-def data_of(workspace: Workspace, variant: Variant) -> dict[str, Any]:
-    """Return flags of create_pretraining_data for a variant."""
-    return {**workspace.scale.data, **variant.data}
-
-
 def has_pairs(data: Flags) -> bool:
     """Return whether there is a task on pairs of segments."""
     return data.get("pair_objective", "sop") != "none"
@@ -34,7 +29,7 @@ def has_pairs(data: Flags) -> bool:
 
 def by_formula(workspace: Workspace, variant: Variant) -> dict[str, float]:
     """Return parameters in millions, and GFLOP of a training example."""
-    config, data = config_of(workspace, variant), data_of(workspace, variant)
+    config, data = config_of(workspace, variant), {**workspace.scale.data, **variant.data}
     flops = pretraining_flops(
         config, data["max_seq_length"], data["max_predictions_per_seq"], has_pairs(data)
     )
@@ -58,7 +53,7 @@ class Run:
         self._variant = variant
         self._seed = seed
         self._config = config_of(workspace, variant)
-        self._data = data_of(workspace, variant)
+        self._data = {**workspace.scale.data, **variant.data}
         self._training = {**workspace.scale.training, **variant.training, **(training or {})}
         described = {
             "text": workspace.text_digest(),
@@ -75,7 +70,6 @@ class Run:
         """Train, if that is not done, and return everything that the study measures.
 
         Args:
-            study: the study.
             tasks: of GLUE to fine-tune the model on.
             data_dir: folder of GLUE; None to fetch it by name.
         """

@@ -35,10 +35,7 @@ RELATIVE = Column("speed, as a multiple", "relative_speed")
 
 
 def find_study(name: str) -> Study:
-    """Load a study.
-
-    Args:
-        name: a key of `STUDIES`, or the path of a Python file.
+    """Load a study: a key of `STUDIES`, or the path of a Python file.
 
     Raises:
         InputError: If there is no such study, or the file defines none.

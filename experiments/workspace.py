@@ -24,18 +24,13 @@ from albert_tf.files import make_folder, replacing, sha256_of, write_text
 from experiments.scales import Scale
 from experiments.study import Flags
 
-VOCABULARY = "vocabulary"
-
 
 def words_of(flags: Flags) -> list[str]:
     """Return the words of a command line."""
-    words = []
-    for name, value in flags.items():
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no'}{name}")
-        else:
-            words.append(f"--{name}={value}")
-    return words
+    return [
+        f"--{'' if value else 'no'}{name}" if isinstance(value, bool) else f"--{name}={value}"
+        for name, value in flags.items()
+    ]
 
 
 def digest(content: Any) -> str:
@@ -56,20 +51,14 @@ class Workspace:
 
     def __init__(self, folder: str, scale: Scale, corpus: Flags, threads: int = 0):
         self.folder = pathlib.Path(folder)
+        self.text = self.folder / "text"
+        self.vocabulary = self.text / "vocabulary.model"
         self.scale = scale
         self._corpus = corpus
         self._threads = threads
         self._making = threading.Lock()
         self._running: set[subprocess.Popen] = set()
         self._stopped = False
-
-    @property
-    def text(self) -> pathlib.Path:
-        return self.folder / "text"
-
-    @property
-    def vocabulary(self) -> pathlib.Path:
-        return self.text / f"{VOCABULARY}.model"
 
     def prepare(self) -> None:
         """Extract the text and train the vocabulary; both commands skip what is finished."""
@@ -83,7 +72,7 @@ class Workspace:
             self.text / "log.txt",
             "-m", "data_prep.train_vocabulary", f"--input_file={self.text}/train.txt",
             f"--vocab_size={self.scale.config.vocab_size}",
-            f"--output_prefix={self.text}/{VOCABULARY}",
+            f"--output_prefix={self.vocabulary.with_suffix('')}",
         )  # fmt: skip
 
     def text_digest(self) -> str:
@@ -91,7 +80,7 @@ class Workspace:
         paths = (self.text / "train.txt", self.text / "eval.txt", self.vocabulary)
         return digest([sha256_of(str(path)) for path in paths])
 
-    def training_records(self, flags: Flags, text_share: float = 1.0) -> pathlib.Path:
+    def training_records(self, flags: Flags, text_share: float) -> pathlib.Path:
         """Return the TFRecords to train on."""
         return self._records("train", {**self.scale.data, **flags}, text_share)
 

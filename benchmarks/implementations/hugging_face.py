@@ -1,6 +1,6 @@
 """Hugging Face's PyTorch model, with its default attention (SDPA)."""
 
-import contextlib
+import functools
 
 import torch
 import transformers
@@ -71,10 +71,8 @@ def prepare(workload: Workload, compiled: bool):
         for name, array in workload.batch().items()
     }
 
-    def precision():
-        if workload.dtype == "float32":
-            return contextlib.nullcontext()
-        return torch.autocast(device, torch.bfloat16)
+    bfloat16 = workload.dtype == "bfloat16"
+    precision = functools.partial(torch.autocast, device, torch.bfloat16, enabled=bfloat16)
 
     if workload.task == "inference":
 
