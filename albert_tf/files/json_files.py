@@ -35,7 +35,6 @@ def parse_json(text: str, source: str, kind: type[Value], allows_halves: bool = 
     """Parse JSON, in which numbers may also be `NaN` and `Infinity`.
 
     Args:
-        text: JSON.
         source: The file, or the line as "file:line", for errors.
         kind: The type of the value, such as `dict[str, float]` or a dataclass, which need not
             declare all fields of an object.

@@ -103,7 +103,6 @@ def read_rows(
     """Yield the rows of a file; the number of fields must match the number of columns.
 
     Args:
-        path: of the file.
         columns: names of the columns, if the first line is already a row; () to number them, from
             "1". None: the first line names them.
         read: returns the rows; None to choose by the ending of the file name.
@@ -123,11 +122,7 @@ def read_rows(
 
 
 def column_names(path: str) -> list[str]:
-    """Return the names of the columns of a table that has no rows.
-
-    Raises:
-        InputError: As of `read_rows`.
-    """
+    """Return the names of the columns of a table that has no rows; errors as of `read_rows`."""
     if path.lower().endswith(".parquet"):
         with open_parquet(path) as table:
             return table.schema_arrow.names

@@ -100,13 +100,9 @@ def make_folder(path: str, argument: str = "path") -> None:
 
 
 def lock_folder(path: str, argument: str = "path") -> int:
-    """Lock a local folder for this process.
+    """Lock a local folder, which must exist, for this process.
 
     The lock is on the folder itself, so it leaves no file behind and cannot be stale.
-
-    Args:
-        path: an existing folder.
-        argument: the caller's name of `path`, for errors.
 
     Returns:
         A file descriptor; `os.close` releases the lock, and so does the end of the process. On
@@ -137,10 +133,6 @@ def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
 
     A folder that is still empty at the end, because the work never began, is removed. Remote
     folders are created but not locked.
-
-    Args:
-        path: the folder.
-        argument: the caller's name of `path`, for errors.
 
     Raises:
         InputError: If the folder cannot be created or written to, or another process holds the

@@ -42,7 +42,6 @@ class Tokenizer(abc.ABC):
     `class WordPieceTokenizer(Tokenizer, suffix=".txt")`.
 
     Attributes:
-        path: path of the vocabulary.
         normalization: what is done to text first, with a value for everything that applies.
         pieces: the vocabulary, by id; from `base_size` on, tokens that Hugging Face added to it.
         added_tokens: what is found in texts before they are split, by id.
@@ -182,7 +181,6 @@ class Tokenizer(abc.ABC):
         """Return the ids of a text, without `[CLS]` and `[SEP]` around them.
 
         Args:
-            text: any text.
             special_symbols: whether the names of special symbols (`[CLS]`, `[SEP]`, `[MASK]`,
                 padding and unknown, spelled as in the vocabulary) are read as the symbols;
                 otherwise they are ordinary text. White space before a symbol is dropped; text after
@@ -204,11 +202,7 @@ class Tokenizer(abc.ABC):
     def encode_with_offsets(
         self, text: str, special_symbols: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids of a text and the span of text of each.
-
-        Args:
-            text: any text.
-            special_symbols: as for `encode`.
+        """Return the ids of a text, as `encode` does, and the span of text of each.
 
         Returns:
             The ids of `encode`, int32 `[tokens]`, and their starts and ends in characters of the

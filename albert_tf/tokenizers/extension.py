@@ -141,9 +141,7 @@ def learn_pieces(tokenizer: Tokenizer, words: Mapping[str, int], count: int) -> 
     byte-pair encoding merges, no piece is only a step to a longer one. Pieces consist of letters.
 
     Args:
-        tokenizer: whose vocabulary lacks them.
         words: of the text -> how often they occur; those that occur once are ignored.
-        count: number of pieces.
 
     Returns:
         At most `count` pieces, the one that saves most first.
@@ -163,7 +161,8 @@ def learn_pieces(tokenizer: Tokenizer, words: Mapping[str, int], count: int) -> 
 def _runs_of_letters(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[Sequence[str], int]:
     """Return the sequences of tokens that pieces can be made of, and how often they occur."""
     begins, texts = zip(*texts_of_pieces(tokenizer), strict=True)
-    letters = [*map(_is_text, texts)]
+    # No characters are the beginning of a word.
+    letters = [all(unicodedata.category(c)[0] in "LM" for c in text) for text in texts]
     symbols = set(tokenizer.special_symbols().values())
     counts: collections.Counter[Sequence[str]] = collections.Counter()
     repeated = [word for word, count in words.items() if count > 1]
@@ -178,11 +177,6 @@ def _runs_of_letters(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[Seq
             if not ends:
                 run.append(tokenizer.pieces[id])
     return counts
-
-
-def _is_text(characters: str) -> bool:
-    """Return whether these are letters and their marks; no characters, the beginning of a word."""
-    return all(unicodedata.category(character)[0] in "LM" for character in characters)
 
 
 class _Search:

@@ -219,18 +219,13 @@ def compatible(character: str) -> str:
 
 
 def composed(text: str, spans: np.ndarray, form: Literal["NFC", "NFKC"]) -> tuple[str, np.ndarray]:
-    """Compose a text, and for NFKC also replaces compatibility characters.
+    """Compose a text, and for NFKC also replace compatibility characters; return it with spans.
 
     A character and the marks after it are composed together, white space alone. If that changes
     them, all of the new characters have the span of all of the old ones.
 
     Args:
-        text: the text.
         spans: of its characters in the raw text, int64 `[characters, 2]`.
-        form: the Unicode form.
-
-    Returns:
-        The composed text and its spans.
     """
     if form == "NFKC":
         spans = expanded_spans(text, spans, compatible)

@@ -164,11 +164,7 @@ def checked_pairs(texts: Any, pairs: Any) -> tuple[list[str], list[str] | None]:
 
 
 def checked_texts(texts: Any, argument: str) -> list[str]:
-    """Return texts as a list.
-
-    Raises:
-        InputError: If one is not a string of valid Unicode; the message names `argument`.
-    """
+    """Return texts, which errors call `argument`, as a list; raise InputError if one is invalid."""
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, Iterable) or isinstance(texts, bytes | Mapping):
         raise InputError(

@@ -67,10 +67,9 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
 
 
 def check_same(vocabulary: str, pieces: Sequence[str]) -> None:
-    """Check that a `tokenizer.json` next to a vocabulary, if there is one, has its pieces.
+    """Raise InputError if there is a `tokenizer.json` with other pieces next to a vocabulary.
 
-    Raises:
-        InputError: If they differ: either may be the one that a model was trained with.
+    Either may be the one that a model was trained with.
     """
     path = os.path.join(os.path.dirname(vocabulary), FILE)
     if not exists(path):

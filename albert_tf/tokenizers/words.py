@@ -117,7 +117,6 @@ def split_words(text: str, joined: bool = True) -> list[tuple[int, int]]:
     after it, as in Chinese corpora.
 
     Args:
-        text: raw text.
         joined: whether punctuation may be part of a word or number, as described above. Otherwise
             it always stands alone, so that an entity may begin or end at each, as "Paris" in
             "Paris-based".
