@@ -11,7 +11,6 @@ intervals, and draws curves; keeps finished runs.
 
 import dataclasses
 import itertools
-import json
 import pathlib
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import numpy as np
 from albert_tf.files import write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import chart
+from albert_tf.training.rows import read_rows
 from benchmarks.measurements import Table
 from experiments.results import Estimate
 from experiments.workspace import words_of
@@ -67,8 +67,7 @@ def run(options: Options) -> None:
                 words = ["run_pretraining.py", *words_of(flags)]
                 subprocess.run([sys.executable, *words], check=True)
                 (folder / "done").touch()
-            evaluations = (folder / "evaluations.jsonl").read_text().splitlines()
-            runs[name].append([json.loads(line) for line in evaluations])
+            runs[name].append(read_rows(str(folder / "evaluations.jsonl")))
         steps = [row["step"] for row in runs[options.starts[0]][0]]
         curves = [
             (name, steps, np.mean([[row["masked_lm_accuracy"] for row in r] for r in each], axis=0))

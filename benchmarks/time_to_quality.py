@@ -34,6 +34,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import chart
+from albert_tf.training.rows import read_rows, readable_rows
 from benchmarks.machine import describe, versions
 from benchmarks.measurements import Table
 from benchmarks.tasks import run_quietly
@@ -196,13 +197,6 @@ class Race:
         self._config = AlbertConfig.from_json_file(options.config)
         self._length = options.max_seq_length
 
-    def config_of(self, attempt: Attempt) -> dict[str, Any]:
-        """Return the fields of the config of an attempt's model."""
-        config = self._config.to_dict() | dict(attempt.model)
-        if attempt.spread:
-            config["initializer_range"] = attempt.spread * config["hidden_size"] ** -0.5
-        return config
-
     def predictions_of(self, attempt: Attempt) -> int:
         """Return how many tokens of an example are predicted at most."""
         return math.ceil(attempt.masked * self._length)
@@ -237,11 +231,14 @@ class Race:
         if (output / "done").exists():
             return
         output.mkdir(parents=True, exist_ok=True)
-        records, config = self.records_of(attempt), self.config_of(attempt)
+        records = self.records_of(attempt)
+        config = self._config.to_dict() | dict(attempt.model)
+        if attempt.spread:
+            config["initializer_range"] = attempt.spread * config["hidden_size"] ** -0.5
         write_text(str(output / "config.json"), json.dumps(config))
         if attempt.huggingface:
             arguments = {
-                "train": [str(records[0])],
+                "train": str(records[0]),
                 "held_out": str(records[1]),
                 "output_dir": str(output),
                 "config": config,
@@ -311,16 +308,14 @@ def report(folder: pathlib.Path, options: Options) -> None:
 
 def seconds_per_step(output: pathlib.Path) -> float:
     """Return the median over the records of a run, without the evaluations before some of them."""
-    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    lines = read_rows(str(output / "metrics.jsonl"))
     seconds, steps = np.array([[line["seconds"], line["step"]] for line in lines]).T
     return float(np.median(np.diff(seconds) / np.diff(steps)))
 
 
 def curve_of(output: pathlib.Path) -> list[dict[str, Any]]:
     """Return a run's evaluations, of which the last is on all examples."""
-    recorded, results = output / "evaluations.jsonl", output / "eval_results.txt"
-    lines = recorded.read_text().splitlines() if recorded.exists() else []
-    curve = [json.loads(line) for line in lines]
+    curve, results = readable_rows(str(output / "evaluations.jsonl")), output / "eval_results.txt"
     if results.exists():
         values = results_in(results)
         step = values["global_step"]

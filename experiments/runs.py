@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.flops import pretraining_flops
+from albert_tf.training.rows import read_rows
 from benchmarks.interleaving import in_rounds
 from experiments.study import OWN, Flags, Study, Variant
 from experiments.workspace import Workspace, digest, last_line, once, results_in, words_of
@@ -125,8 +126,7 @@ class Run:
         return json.loads(last_line(self.folder / "metrics.jsonl"))["step"]
 
     def _trained(self) -> dict[str, Any]:
-        lines = (self.folder / "evaluations.jsonl").read_text("utf-8").splitlines()
-        curve = [json.loads(line) for line in lines]
+        curve = read_rows(str(self.folder / "evaluations.jsonl"))
         return {
             "steps": self.steps_done(),
             "curve": [[row["step"], row["masked_lm_accuracy"]] for row in curve],

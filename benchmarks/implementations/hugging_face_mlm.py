@@ -26,7 +26,7 @@ LOG_EVERY = 20
 
 
 def main(
-    train: list[str],
+    train: str,
     held_out: str,
     output_dir: str,
     config: dict[str, Any],
@@ -42,9 +42,8 @@ def main(
 ) -> None:
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)
-    texts = [read_examples(path, unmasked_features(length)) for path in train]
-    ids = np.concatenate([each["input_ids"] for each in texts])
-    mask = np.concatenate([each["input_mask"] for each in texts])
+    texts = read_examples(train, unmasked_features(length))
+    ids, mask = texts["input_ids"], texts["input_mask"]
     examples = read_examples(held_out, pretraining_features(length, predictions))
     model = transformers.AlbertForMaskedLM(
         transformers.AlbertConfig(
