@@ -72,7 +72,6 @@ class Case(NamedTuple):
     Attributes:
         name: name in the results.
         implementation: a key of the table in `benchmarks.implementations`.
-        workload: the work that it does.
         flops: operations of one example, by formula; 0 if unknown.
         work: name of the work in the results; cases of the same work are compared.
     """

@@ -16,7 +16,6 @@ class Corpus(NamedTuple):
     """A corpus on disk.
 
     Attributes:
-        name: what it is.
         source: where it comes from, as flags of `data_prep.extract_corpus`.
         text: sentences, as that writes them.
         spm_model_file: a vocabulary trained on it.

@@ -62,7 +62,6 @@ class Implementation:
 
     Args:
         name: a key of the table in `benchmarks.implementations`.
-        workload: the work that it does.
 
     Raises:
         ProcessFailed: If it ends before the first step.

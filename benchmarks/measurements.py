@@ -18,7 +18,6 @@ class Measurement:
 
     Attributes:
         work: name of the work, the same for all that are compared: "base, 8 x 128, float32".
-        implementation: its name.
         seconds: of each round.
         amount: units of work in a round.
         unit: unit of the work, in the plural: "sequences", or "batches", whose time is shown.
@@ -119,9 +118,7 @@ class Result:
     """The results of a part.
 
     Attributes:
-        title: title of the figure.
         measurements: everything that was timed.
-        tables: tables to print.
         panels: panels of the figure; without any there is no figure.
         left_out: what could not be measured -> why.
     """

@@ -33,7 +33,6 @@ class Panel(NamedTuple):
     """One drawing.
 
     Attributes:
-        title: title of the panel.
         unit: of what is drawn.
         bars: from top to bottom; those of a group follow each other.
         start: where bars start: 1 for ratios to the first implementation, which has no bars.

@@ -36,7 +36,6 @@ def assemble(
     Args:
         ids: `[tokens]`, the flat ids.
         spans: int64 `[batch, 4]`, see `data_prep.segments.Pairs`.
-        tokenizer: the tokenizer, for the ids of special tokens.
         word_starts: bool `[tokens]`, which tokens start a word. Tokens beyond the vocabulary are
             ids plus its size.
         max_seq_length: length of the examples in tokens, including padding.

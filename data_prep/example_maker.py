@@ -45,11 +45,9 @@ class ExampleMaker:
     """Turns text into runs, and buckets into examples.
 
     Args:
-        options: the options of the run.
         buckets: number of buckets that the examples are shuffled in.
 
     Attributes:
-        tokenizer: the tokenizer that the options name.
         pairing: the options that concern segments.
         masks: how masks are drawn.
         word_starts: bool, which tokens start a word. Where a segmenter finds the words, a token

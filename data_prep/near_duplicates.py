@@ -143,7 +143,6 @@ def find_near_duplicates(
     Args:
         signatures: uint16 `[documents, PERMUTATIONS]`, in the order of the corpus.
         similarity: that of near duplicates, at least.
-        folder: folder for the temporary file.
 
     Returns:
         Whether each document is one, bool `[documents]`.

@@ -32,8 +32,6 @@ class OutputDocument(NamedTuple):
         text: its sentences, one per line, in UTF-8.
         name: name of the document; a piece of a long one has its number appended.
         key: identifies it in the corpus, likewise.
-        source: source of the document.
-        sentences: number of sentences.
         words: number of words; an ideograph counts as one.
         held_out: whether it is written to the evaluation output.
         copies: how often it is written.
@@ -58,7 +56,6 @@ class Paragraph(NamedTuple):
     Attributes:
         key: hash of its sentences, `[KEY_BYTES]`, if paragraphs must be unique.
         characters: length of its text.
-        sentences: its sentences.
     """
 
     key: bytes
@@ -241,7 +238,6 @@ def select(
 
     Args:
         documents: all documents, with their signatures if near duplicates are left out.
-        folder: folder for temporary files.
 
     Returns:
         Whether each document is written, bool `[documents]`; the number of those that are similar

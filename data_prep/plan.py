@@ -44,8 +44,6 @@ class Plan:
     """A run, as far as options and input determine it.
 
     Attributes:
-        options: the options of the run.
-        paths: the input files.
         units: the input in units of work.
         buckets_per_file: number of buckets whose examples form an output file.
         fingerprint: hash of everything that affects the output.

@@ -43,7 +43,6 @@ class _Sentences(NamedTuple):
     Attributes:
         draws: uint64 `[sentences]`.
         positions: int64 `[sentences, 2]`, index of the file and offset in it.
-        texts: the sentences.
     """
 
     draws: np.ndarray
@@ -79,7 +78,6 @@ def sample_sentences(
 
     Args:
         size: number of sentences to draw; 0 for all of them.
-        seed: seed of the draw.
         options: which workers read the files.
         work: keeps what was read of the same files, for the same sample, when the command ends.
 

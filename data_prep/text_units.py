@@ -48,7 +48,6 @@ class TextUnit(NamedTuple):
     """The documents that begin in a byte range of a file.
 
     Attributes:
-        path: the file.
         file: its index among the input files.
         begin, end: the range in bytes of the file as it is stored; of a part of a compressed file,
             an estimate.

@@ -44,10 +44,8 @@ class Row:
     """A variant's results.
 
     Attributes:
-        name: of the variant.
         values: column heading -> a value for each seed; missing where nothing could be measured.
         curves: for each seed, (step, held-out accuracy of masked tokens).
-        paper: the paper's numbers.
     """
 
     name: str

@@ -82,9 +82,7 @@ class Study:
     Attributes:
         title: of its section and picture.
         source: where it is in the paper, such as "table 3".
-        question: a sentence or two.
         variants: `(scale)` -> the rows.
-        columns: what is measured.
         picture: the column that is drawn, a dot with its interval for each variant; None to draw
             held-out accuracy of masked tokens over training, means of the seeds.
         reference: name of the variant that the others are compared with; by default the first.

@@ -153,10 +153,11 @@ class CorpusFormat(NamedTuple):
     Attributes:
         units: `units(patterns, options)` quickly finds the units of some files or globs, in an
             order that depends on the files only. Raises `InputError` about `input_file`, before
-            the first unit where possible: of a pattern that matches nothing, or a folder without
-            such files.
+            the first unit where possible: of a pattern that matches nothing, a folder without
+            such files, or a file of another kind.
         documents: `documents(unit, options, counts)` yields the documents of a unit and adds what
-            it reads, and leaves out, to `counts`.
+            it reads, and leaves out, to `counts`. Raises `InputError`, too, of a file that is not
+            UTF-8, for example.
         has_sentences: whether every paragraph already is a sentence.
         ending: ending or endings of the files that are read when a folder is named; "" if `units`
             takes folders itself.

@@ -35,11 +35,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
 
 
 def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield a text file as one document; several books of Project Gutenberg as one each.
-
-    Raises:
-        InputError: If the file is not UTF-8.
-    """
+    """Yield a text file as one document; several books of Project Gutenberg as one each."""
     lines = list(map(stripped, files.read_lines(path)))
     counts.input_bytes += files.size(path)
     name = options.file_name(path)

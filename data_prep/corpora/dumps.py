@@ -42,8 +42,6 @@ class DumpUnit(NamedTuple):
     """Some of the pages of a dump.
 
     Attributes:
-        path: the dump.
-        site: the wiki.
         begin, end: the byte range to read.
         pages: XML of the pages, instead of a range.
         counts: what was read and left out when `pages` were read.

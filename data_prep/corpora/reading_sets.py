@@ -28,11 +28,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str
 
 
 def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield each distinct passage as one document, whose lines are the paragraphs.
-
-    Raises:
-        InputError: If a file is neither SQuAD nor RACE.
-    """
+    """Yield each distinct passage as one document, whose lines are the paragraphs."""
     seen: set[tuple[str, ...]] = set()
     names: Counter[str] = Counter()
     for path in unit:

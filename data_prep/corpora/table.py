@@ -34,10 +34,8 @@ class TableUnit(NamedTuple):
     """A part of a table.
 
     Attributes:
-        path: the file.
         first_row: number of rows before this part.
         bytes: size of this part in the file, an estimate.
-        rows: its rows.
     """
 
     path: str
@@ -61,11 +59,7 @@ class TableType(NamedTuple):
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit]:
-    """Yield the parts of the tables.
-
-    Raises:
-        InputError: If an ending is unknown, or a file is damaged or lacks a column.
-    """
+    """Yield the parts of the tables."""
     paths = find_files(patterns, ENDINGS, f"table ({', '.join(ENDINGS)})")
 
     def check(path: str) -> None:

@@ -30,11 +30,7 @@ def byte_ranges(paths: Sequence[str]) -> Iterator[TextUnit]:
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield the documents that begin in a unit, named after the file and their offset in it.
-
-    Raises:
-        InputError: If the file is not UTF-8.
-    """
+    """Yield the documents that begin in a unit, named after the file and their offset in it."""
     counts.input_bytes += unit.end - unit.begin
     source = options.file_name(unit.path)
     unit_counts: Counter[str] = Counter()

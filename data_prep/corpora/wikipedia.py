@@ -53,11 +53,7 @@ _TEMPLATE_NAME = re.compile(r"\{\{\s*([^{}|\n]+?)\s*(?=[|}\n])")
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[DumpUnit]:
-    """Yield the units of all dumps.
-
-    Raises:
-        InputError: If a file is not a dump.
-    """
+    """Yield the units of all dumps."""
     for path in options.readable(find_files(patterns), lambda path: next(split_dump(path), None)):
         yield from split_dump(path)
 

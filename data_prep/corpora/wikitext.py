@@ -109,13 +109,7 @@ def is_too_nested(text: str) -> bool:
 
 
 class Page:
-    """What the text of a page depends on, apart from its wiki text.
-
-    Args:
-        site: the wiki.
-        templates: the templates of the wiki.
-        title: title of the page.
-    """
+    """What the text of a page depends on, apart from its wiki text."""
 
     def __init__(self, site: Site, templates: TemplateTable, title: str = ""):
         self.site, self._templates, self._title = site, templates, title

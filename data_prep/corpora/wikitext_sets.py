@@ -31,11 +31,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yield the articles whose titles are in a unit, named after their titles.
-
-    Raises:
-        InputError: If the file is not UTF-8, or does not begin with a title.
-    """
+    """Yield the articles whose titles are in a unit, named after their titles."""
     counts.input_bytes += unit.end - unit.begin
     source = options.file_name(unit.path)
     title = key = ""

@@ -167,10 +167,7 @@ class Names:
     def find(cls, paths: Sequence[str], vocabulary: str | None) -> "Names":
         """Find the names for some files.
 
-        Args:
-            paths: the TFRecord files.
-            vocabulary: a vocabulary file, instead of the one that a manifest next to the files
-                names.
+        The vocabulary is the given one, or that which a manifest next to the files names.
 
         Raises:
             InputError: If `vocabulary` is not a vocabulary, or a manifest is damaged.

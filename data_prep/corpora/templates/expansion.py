@@ -50,11 +50,9 @@ class Locale(NamedTuple):
         group: separates groups of three digits; "" where digits are not grouped or a space would
             make several words of a number.
         group_digits: digits of the groups above the last, 2 as in India or 3.
-        decimal: the decimal mark.
         digits: the digits, as a table of `str.translate`.
         months: the names of the months, in the form that dates have; () if unknown.
         date: writes a date, of the arguments `day`, `month` and `year`.
-        first_day: the first day of a month.
         unit_names: whether templates of units write the English names of units.
     """
 
@@ -75,8 +73,6 @@ class Arguments:
         name: name of the template, as the page writes it.
         values: the arguments, positional ones as "1", "2", ...
         plain: converts wiki text to plain text.
-        locale: how the wiki writes numbers and dates.
-        title: title of the page.
     """
 
     def __init__(
