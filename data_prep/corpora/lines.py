@@ -177,11 +177,7 @@ _BRACE = re.compile(r"[{}]")
 
 
 def without_broken_markup(lines: Sequence[str]) -> tuple[list[str], int]:
-    """Replace the lines that are left of markup that is not closed by "".
-
-    Returns:
-        The lines, and how many were replaced.
-    """
+    """Return lines, with "" for those left of markup that is not closed, and how many these are."""
     if not any(map(_may_be_markup, lines)):
         return list(lines), 0
     kept: list[str] = []

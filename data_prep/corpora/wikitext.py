@@ -7,7 +7,7 @@ and visited once.
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import mwparserfromhell
 from mwparserfromhell import nodes
@@ -115,11 +115,15 @@ class Page:
         self.site, self._templates, self._title = site, templates, title
         self._unknown: dict[str, int] = {}
 
-    def template_text(self, template: nodes.Template, plain: Callable[[Wikicode], str]) -> str:
+    def plain(self, code: Wikicode | None) -> str:
+        """Return the text of parsed wiki text."""
+        return "".join([_TEXTS[type(node)](self, node) for node in code.nodes]) if code else ""
+
+    def template_text(self, template: nodes.Template) -> str:
         """Return the text of a template, or a gap."""
         name = str(template.name)
         if self._templates.is_known(name):
-            return self._templates.text(template, plain, self._title)
+            return self._templates.text(template, self.plain, self._title)
         return self._gap(name)
 
     def without_template(self, found: re.Match) -> str:
@@ -148,7 +152,6 @@ def paragraphs(
     """Return the paragraphs of an article, each on one line.
 
     Args:
-        keep_headings, keep_lists: as of `kept_lines`.
         counts: updated with the lines of broken markup that are dropped, and with the unknown
             templates inside the paragraphs.
     """
@@ -180,90 +183,65 @@ def plain_text(text: str, page: Page) -> str:
     # Style tags are skipped: bold and italic quotes are easier to remove afterwards, and unbalanced
     # ones cannot confuse the parser.
     code = mwparserfromhell.parse(text, skip_style_tags=True)
-    out: list[str] = []
-    _Writer(page, out.append).write(code)
-    text = without_tags(_VARIANTS.sub(_variant, "".join(out)))
+    text = without_tags(_VARIANTS.sub(_variant, page.plain(code)))
     return "\n".join(map(_without_style, text.split("\n")))
 
 
-class _Writer:
-    """Writes the text of the nodes of a parsed article."""
+def _entity(page: Page, node: nodes.HTMLEntity) -> str:
+    try:
+        text = node.normalize()
+    except (ValueError, OverflowError):  # "&#x999999999;"
+        text = " "
+    # Control characters stand for markup from here on; in HTML, they are not characters.
+    return " " if text < " " and text not in "\t\n" else text.translate(VISIBLE)
 
-    def __init__(self, page: Page, put: Callable[[str], None]):
-        self._page, self._put = page, put
 
-    def write(self, code: Wikicode | None) -> None:
-        for node in code.nodes if code else ():
-            self._WRITERS[type(node)](self, node)
+def _link(page: Page, node: nodes.Wikilink) -> str:
+    title = str(node.title).strip()
+    prefix, colon, _ = title.partition(":")
+    prefix = prefix.strip().lower().replace("_", " ")
+    # A colon in front makes a link of what would be an image, or a category of the page.
+    is_shown = not prefix or prefix in page.site.media
+    is_hidden = prefix in page.site.hidden or _FILE_NAME.search(title)
+    if colon and is_hidden and not is_shown:
+        return ""
+    if node.text is not None:
+        return page.plain(node.text)
+    if colon and prefix and _INTERLANGUAGE.fullmatch(title.partition(":")[0]):
+        return ""  # a link to the article in another language, not shown in the text
+    return page.plain(node.title).strip().removeprefix(":").replace("_", " ")
 
-    def _plain(self, code: Wikicode) -> str:
-        out: list[str] = []
-        _Writer(self._page, out.append).write(code)
-        return "".join(out)
 
-    def _entity(self, node: nodes.HTMLEntity) -> None:
-        try:
-            text = node.normalize()
-        except (ValueError, OverflowError):  # "&#x999999999;"
-            text = " "
-        # Control characters stand for markup from here on; in HTML, they are not characters.
-        self._put(" " if text < " " and text not in "\t\n" else text.translate(VISIBLE))
+def _tag(page: Page, node: nodes.Tag) -> str:
+    name = str(node.tag).strip().lower()
+    if node.wiki_markup and name in _ITEMS:
+        return node.wiki_markup
+    if name in _LINE_BREAKS:
+        return "\n"
+    if name in _CELLS:
+        return " "
+    if name in _DROPPED:
+        return ""
+    text = page.plain(node.contents)
+    if name in _BLOCKS or name in _ITEMS:
+        # Indented lines are code, unless the indentation follows the nesting of tags.
+        return _ITEMS.get(name, "\n") + text.replace(INDENT, " ") + "\n"
+    if name in ("sub", "sup"):
+        return subscript(text.strip()) if name == "sub" else superscript(text.strip())
+    return text
 
-    def _heading(self, node: nodes.Heading) -> None:
-        self._put(f"\n{HEADING * node.level}{self._plain(node.title).strip()}\n")
 
-    def _template(self, node: nodes.Template) -> None:
-        self._put(self._page.template_text(node, self._plain))
-
-    def _external_link(self, node: nodes.ExternalLink) -> None:
-        if node.brackets:
-            self.write(node.title)
-
-    def _link(self, node: nodes.Wikilink) -> None:
-        title = str(node.title).strip()
-        prefix, colon, rest = title.partition(":")
-        prefix = prefix.strip().lower().replace("_", " ")
-        # A colon in front makes a link of what would be an image, or a category of the page.
-        is_shown = not prefix or prefix in self._page.site.media
-        is_hidden = prefix in self._page.site.hidden or _FILE_NAME.search(title)
-        if colon and is_hidden and not is_shown:
-            return
-        if node.text is not None:
-            self.write(node.text)
-        elif colon and prefix and _INTERLANGUAGE.fullmatch(title.partition(":")[0]):
-            return  # a link to the article in another language, not shown in the text
-        else:
-            self._put(self._plain(node.title).strip().removeprefix(":").replace("_", " "))
-
-    def _tag(self, node: nodes.Tag) -> None:
-        name = str(node.tag).strip().lower()
-        if node.wiki_markup and name in _ITEMS:
-            self._put(node.wiki_markup)
-        elif name in _LINE_BREAKS:
-            self._put("\n")
-        elif name in _BLOCKS or name in _ITEMS:
-            # Indented lines are code, unless the indentation follows the nesting of tags.
-            text = self._plain(node.contents).replace(INDENT, " ") if node.contents else ""
-            self._put(_ITEMS.get(name, "\n") + f"{text}\n")
-        elif name in ("sub", "sup"):
-            text = self._plain(node.contents).strip() if node.contents else ""
-            self._put(subscript(text) if name == "sub" else superscript(text))
-        elif name in _CELLS:
-            self._put(" ")
-        elif name not in _DROPPED:
-            self.write(node.contents)
-
-    _WRITERS: "ClassVar[dict[type[nodes.Node], Callable[[_Writer, Any], None]]]" = {
-        nodes.Text: lambda self, node: self._put(node.value),
-        nodes.HTMLEntity: _entity,
-        nodes.Heading: _heading,
-        nodes.Template: _template,
-        nodes.Wikilink: _link,
-        nodes.ExternalLink: _external_link,
-        nodes.Tag: _tag,
-        nodes.Comment: lambda self, node: None,
-        nodes.Argument: lambda self, node: self.write(node.default),
-    }
+_TEXTS: dict[type[nodes.Node], Callable[[Page, Any], str]] = {
+    nodes.Text: lambda page, node: node.value,
+    nodes.HTMLEntity: _entity,
+    nodes.Heading: lambda page, node: f"\n{HEADING * node.level}{page.plain(node.title).strip()}\n",
+    nodes.Template: Page.template_text,
+    nodes.Wikilink: _link,
+    nodes.ExternalLink: lambda page, node: page.plain(node.title if node.brackets else None),
+    nodes.Tag: _tag,
+    nodes.Comment: lambda page, node: "",
+    nodes.Argument: lambda page, node: page.plain(node.default),
+}
 
 
 def _without_parameters(text: str) -> str:

@@ -265,8 +265,7 @@ def _old_style(arguments: Arguments, word: str) -> str:
 
 def _century(arguments: Arguments, word: str) -> str:
     """{{siglo|V|a|s}} -> "siglo V a. C."; without the last argument only the number is written."""
-    mark = arguments[3]
-    text = arguments[1]
+    text, mark = arguments[1], arguments[3]
     if mark:
         text = f"{word if mark.islower() else word.capitalize()} {text}"
     return f"{text} {arguments[2]}. C." if arguments[2] else text
