@@ -279,11 +279,9 @@ def parquet_rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError, OSError: As of `open_parquet`.
     """
     with open_parquet(path) as table:
-        number = 0
-        for batch in table.iter_batches(1000):
-            for values in batch.to_pylist():
-                number += 1
-                yield f"{path}:{number}", values
+        rows = (values for batch in table.iter_batches(1000) for values in batch.to_pylist())
+        for number, values in enumerate(rows, start=1):
+            yield f"{path}:{number}", values
 
 
 def _check_header_asked(path: str, columns: tuple[str, ...] | None) -> None:

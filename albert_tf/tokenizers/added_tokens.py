@@ -184,7 +184,6 @@ class Splitter:
     """Finds tokens in texts as the `tokenizers` library does.
 
     Args:
-        tokens: with ids.
         normalizer: returns one of that library.
         space: id of a space, where a text after a token begins a word only if there is one between
             them; None where every text does.

@@ -210,21 +210,16 @@ class Tokenizer(abc.ABC):
             Tokens may share a character that was normalized to several. The span of a token for
             only the space before a word is empty.
         """
-        ids: list[Sequence[int]] = []
-        offsets: list[np.ndarray] = []
+        ids: list[int] = []
+        offsets: list[np.ndarray] = [np.empty([0, 2], np.int64)]
         for part in self._parts(text, special_symbols):
-            if part.symbol is not None:
-                ids.append([part.symbol])
-                offsets.append(np.array([[part.start, part.start + len(part.text)]]))
-            else:
+            if part.symbol is None:
                 found, spans = self._encode_part(part)
-                ids.append(found)
-                offsets.append(np.reshape(spans, [-1, 2]) + part.start)
-        empty = np.empty([0, 2], np.int64)
-        return (
-            np.array(list(itertools.chain(*ids)), np.int32),
-            np.concatenate([empty, *offsets]).astype(np.int32),
-        )
+            else:
+                found, spans = [part.symbol], [(0, len(part.text))]
+            ids += found
+            offsets.append(np.reshape(spans, [-1, 2]) + part.start)
+        return np.array(ids, np.int32), np.concatenate(offsets).astype(np.int32)
 
     def __call__(
         self,

@@ -97,7 +97,6 @@ def encode_piece(tokenizer: Tokenizer, piece: str) -> list[int]:
     """Return the ids of the text that a piece of another vocabulary stands for.
 
     Args:
-        tokenizer: that may not have the piece.
         piece: begins with `▁` or `##` if it would in a vocabulary of the kind of the tokenizer's.
     """
     if isinstance(tokenizer, WordPieceTokenizer):

@@ -61,10 +61,9 @@ class Normalization:
 
     def otherwise(self, *others: "Normalization") -> "Normalization":
         """Fill in what is not recorded from others, in order of precedence."""
-        values = {}
-        for field in dataclasses.fields(self):
-            recorded = (getattr(each, field.name) for each in (self, *others))
-            values[field.name] = next((value for value in recorded if value is not None), None)
+        values: dict[str, Any] = {}
+        for each in reversed((self, *others)):
+            values |= {name: value for name, value in vars(each).items() if value is not None}
         return Normalization(**values)
 
     def to_json(self) -> str:
@@ -196,7 +195,6 @@ def expanded_spans(
     """Return the spans of a text that is normalized character by character.
 
     Args:
-        text: the text before normalization.
         spans: of its characters in the raw text, int64 `[len(text), 2]`.
         normalize_character: normalizes one character. An accent, which becomes "", belongs to the
             character before it.
