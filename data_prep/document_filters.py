@@ -26,10 +26,8 @@ class Filters(NamedTuple):
     """What the documents of a corpus must be like.
 
     Attributes:
-        language: code of `options.language`.
         read: identities (see `files.file_identity`) of the files that say so, by path.
         evaluation_sets: text that no paragraph may contain.
-        quality: rules for documents.
     """
 
     options: ExtractionOptions

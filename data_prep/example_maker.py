@@ -278,7 +278,6 @@ def join_documents(
     Args:
         encoded: the results of `Tokenizer.encode_flat` for all their sentences, in order: ids
             `[tokens]` and lengths `[sentences]`.
-        dtype: dtype of the tokens.
     """
     lengths = np.concatenate([lengths for _, lengths in encoded])
     has_token = lengths > 0

@@ -172,10 +172,8 @@ def _copies(key: str, weight: float, seed: int) -> int:
 
 def document_hash(key: str, purpose: str, seed: int) -> float:
     """Return a number in [0, 1) that depends on the key of a document, not on the others."""
-    digest = hashlib.blake2b(
-        f"{seed}\t{purpose}\t{key}".encode("utf-8", "replace"), digest_size=8
-    ).digest()
-    return int.from_bytes(digest, "big") / 2**64
+    text = f"{seed}\t{purpose}\t{key}".encode("utf-8", "replace")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") / 2**64
 
 
 def sources_file(path: str) -> str:

@@ -69,8 +69,7 @@ class Workers:
 
     Args:
         processes: their number; with 1, all calls happen in this process.
-        initializer: called first in every process, to set up what its calls share.
-        initargs: arguments of `initializer`.
+        initializer: called first in every process, with `initargs`, to set up what calls share.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ def build_manifest(
             "normalization": tokenizer.normalization.to_dict(),
             "special_ids": [tokenizer.cls_id, tokenizer.sep_id],
             "mask_id": tokenizer.mask_id,
-            "replacement_ids": as_ranges(tokenizer.replacement_ids.tolist()),
+            "replacement_ids": as_ranges(tokenizer.replacement_ids),
         },
         "vocab_size": tokenizer.vocab_size,
         "corpora": _corpora(plan.paths),
@@ -251,11 +251,10 @@ def check_labels(plan: Plan, counts: Counter[str]) -> None:
     )
 
 
-def as_ranges(numbers: Iterable[int]) -> list[list[int]]:
+def as_ranges(numbers: np.ndarray) -> list[list[int]]:
     """Return ascending numbers as half-open ranges: [5, 6, 7, 9] -> [[5, 8], [9, 10]]."""
-    values = np.array(list(numbers))
-    cuts = np.flatnonzero(np.diff(values) > 1) + 1
-    return [[int(part[0]), int(part[-1]) + 1] for part in np.split(values, cuts) if len(part)]
+    cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
+    return [[int(part[0]), int(part[-1]) + 1] for part in np.split(numbers, cuts) if len(part)]
 
 
 def _corpora(paths: Iterable[str]) -> dict[str, Any]:

@@ -76,7 +76,6 @@ def make_run(
     """Sort the pairs of a block into buckets.
 
     Args:
-        ids: as of `Run`.
         copies: the pairs of the block, one element for each time it was cut.
         documents: uint64 `[documents]`, numbers that identify each document in the corpus.
         random_seed, buckets: seed of the order, and number of buckets.

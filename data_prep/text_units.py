@@ -139,7 +139,6 @@ def in_parts(unit: TextUnit, length: int, document_sentences: int = 0) -> Iterat
     """Yield the unit itself, or units with the lines of a compressed file.
 
     Args:
-        unit: as from `units_of`.
         length: bytes of text in a part. It ends at the next blank line, if one follows soon.
         document_sentences: as for `read_unit`; if it is not 0, a part ends at any line.
     """

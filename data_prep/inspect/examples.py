@@ -252,12 +252,8 @@ def _tokens(example: Batch, names: Names, mask_id: int) -> list[str]:
     tokens = [names.piece(id) for id in example["input_ids"].tolist()]
     if "masked_lm_weights" not in example:
         return tokens
-    for position, id, weight in zip(
-        example["masked_lm_positions"].tolist(),
-        example["masked_lm_ids"].tolist(),
-        example["masked_lm_weights"].tolist(),
-        strict=True,
-    ):
+    masks = (example[name].tolist() for name in _MASKS)
+    for position, id, weight in zip(*masks, strict=True):
         if weight > 0:
             seen = int(example["input_ids"][position])
             kind = {mask_id: "MASK", id: "KEPT"}.get(seen, names.piece(seen))
