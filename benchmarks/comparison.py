@@ -53,7 +53,6 @@ class Suite:
     Attributes:
         repeats: number of rounds.
         round_seconds: how long each implementation should run in a round.
-        progress: line that shows the progress.
         unavailable: name of an implementation -> why it cannot be imported here.
     """
 
@@ -70,7 +69,6 @@ class Case(NamedTuple):
     """One implementation on one workload.
 
     Attributes:
-        name: name in the results.
         implementation: a key of the table in `benchmarks.implementations`.
         flops: operations of one example, by formula; 0 if unknown.
         work: name of the work in the results; cases of the same work are compared.
@@ -88,10 +86,7 @@ def products(
 ) -> Case:
     """Return the lower bound of a step: its matrix products alone, at this machine's own rate.
 
-    Args:
-        dtype: precision of the products.
-        shape: `[rows, inner]` times `[inner, columns]`.
-        implementation: whose products.
+    They are of `[rows, inner]` and `[inner, columns]`.
     """
     workload = Workload("products", {"shape": shape}, 1, 0, dtype=dtype)
     return Case(PRODUCTS, implementation, workload, 2 * math.prod(shape), PRODUCTS)

@@ -23,7 +23,6 @@ class Measurement:
         unit: unit of the work, in the plural: "sequences", or "batches", whose time is shown.
         lower_bound: lower bound of the seconds of each round; None if it was not measured.
         peak_memory: peak memory of the process in bytes; None if it was not measured.
-        details: other values by name.
     """
 
     work: str
@@ -118,7 +117,6 @@ class Result:
     """The results of a part.
 
     Attributes:
-        measurements: everything that was timed.
         panels: panels of the figure; without any there is no figure.
         left_out: what could not be measured -> why.
     """

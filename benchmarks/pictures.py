@@ -19,7 +19,6 @@ class Bar(NamedTuple):
     Attributes:
         group: label shared by bars that are compared.
         name: name of the implementation, which determines the color.
-        value: median and range.
         limit: what matrix products alone would reach, or None.
     """
 

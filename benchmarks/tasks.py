@@ -150,11 +150,7 @@ def read_batches(
 
 
 def start(name: str, **arguments: Any) -> dict[str, float]:
-    """Run a task in a new process; return seconds of its parts and, as "all", of the process.
-
-    Raises:
-        InputError: If it fails; the message contains the last line of its error output.
-    """
+    """Run a task in a new process; return seconds of its parts and, as "all", of the process."""
     words = [sys.executable, "-m", "benchmarks.tasks", name, json.dumps(arguments)]
     began = time.perf_counter()
     output = run_quietly(words)

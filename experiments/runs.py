@@ -41,7 +41,6 @@ class Run:
     """A variant with a seed.
 
     Args:
-        workspace: where its files are.
         variant: how it differs from the scale.
         seed: of initial weights, data order and fine-tuning.
         training: further flags of run_pretraining.py.
@@ -68,12 +67,7 @@ class Run:
     def measured(
         self, study: Study, tasks: Sequence[str] = (), data_dir: str | None = None
     ) -> dict[str, Any]:
-        """Train, if that is not done, and return everything that the study measures.
-
-        Args:
-            tasks: of GLUE to fine-tune the model on.
-            data_dir: folder of GLUE; None to fetch it by name.
-        """
+        """Train, if that is not done, and return everything that the study measures."""
         self.train()
         values: dict[str, Any] = {"seed": self._seed, "folder": self.folder.name, "on": {}}
         values.update(self._trained())

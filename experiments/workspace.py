@@ -44,7 +44,6 @@ class Workspace:
 
     Args:
         folder: for everything; locked by the caller.
-        scale: size of models and training.
         corpus: raw text, as flags of data_prep.extract_corpus.
         threads: number of threads of each command; 0 for all cores.
     """
@@ -105,11 +104,7 @@ class Workspace:
         return path
 
     def run(self, log: pathlib.Path, *words: str) -> None:
-        """Run a command of the project, with its output appended to a log.
-
-        Raises:
-            InputError: If it failed.
-        """
+        """Run a command of the project, with its output appended to a log, or raise InputError."""
         threads = str(self._threads or len(os.sched_getaffinity(0)))
         limits = {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads}
         with open(log, "a", encoding="utf-8") as output:
