@@ -73,14 +73,8 @@ def _print_unknown(manifest: dict[str, Any]) -> None:
     unknown = manifest.get("unknown_tokens", 0)  # manifests of earlier versions have none
     if not unknown:
         return
-    print(
-        describe_unknown(
-            unknown,
-            manifest["tokens"],
-            manifest["unknown_characters"],
-            manifest.get("unknown_character_share", 0.0),
-        )
-    )
+    share = manifest.get("unknown_character_share", 0.0)
+    print(describe_unknown(unknown, manifest["tokens"], manifest["unknown_characters"], share))
     shares = manifest["unknown_share_by_file"]
     if list(shares.values()) == [unknown / manifest["tokens"]]:
         return  # the only file

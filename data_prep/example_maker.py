@@ -137,18 +137,12 @@ class ExampleMaker:
         counts: Counter[str],
     ) -> Run:
         tokenized = join_documents(documents, encoded, self.token_dtype)
-        seed, copies = self._options.random_seed, self._options.dupe_factor
+        seed = self._options.random_seed
         file = np.array([document.file for document in documents])
         offset = np.array([document.offset for document in documents])
-        pairs = [
-            make_pairs(
-                tokenized,
-                self.word_starts,
-                self.pairing,
-                derive_seeds(seed, copy, file, offset),
-            )
-            for copy in range(copies)
-        ]
+        copies = range(self._options.dupe_factor)
+        seeds = [derive_seeds(seed, copy, file, offset) for copy in copies]
+        pairs = [make_pairs(tokenized, self.word_starts, self.pairing, each) for each in seeds]
         counts.update(
             documents=int((np.diff(tokenized.document_offsets) > 0).sum()),
             sentences=len(tokenized.sentence_offsets) - 1,
@@ -177,33 +171,18 @@ class ExampleMaker:
         begins = begins[:-1][order]
         middles = begins + examples["first"]
         spans = np.stack([begins, middles, middles, middles + examples["second"]], 1)
-        labels = examples["label"].astype(np.bool_)
+        labels, seeds = examples["label"].astype(np.bool_), examples["seed"]
         if self.pairing.objective == "nsp":
-            spans, labels, truncated = exchange_seconds(
-                spans,
-                labels,
-                examples["seed"],
-                examples["document"],
-                self.pairing.max_num_tokens,
-            )
+            most, documents = self.pairing.max_num_tokens, examples["document"]
+            spans, labels, truncated = exchange_seconds(spans, labels, seeds, documents, most)
             counts["truncated_tokens"] += truncated
         elif self._options.swapped_in_training:
             spans[labels] = spans[labels][:, [2, 3, 0, 1]]  # back in order
             labels = np.zeros_like(labels)
-        for batch, places in self._batches(spans, examples["seed"]):
-            yield self._features(
-                assemble(
-                    bucket.tokens,
-                    spans[batch],
-                    self.tokenizer,
-                    self.word_starts,
-                    self.pairing.max_seq_length,
-                ),
-                labels[batch],
-                examples["seed"][batch],
-                places,
-                counts,
-            )
+        length = self.pairing.max_seq_length
+        for batch, places in self._batches(spans, seeds):
+            built = assemble(bucket.tokens, spans[batch], self.tokenizer, self.word_starts, length)
+            yield self._features(built, labels[batch], seeds[batch], places, counts)
 
     def _batches(
         self, spans: np.ndarray, seeds: np.ndarray
