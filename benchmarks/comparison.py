@@ -98,7 +98,6 @@ def compare(
     """Measure cases in interleaved rounds, together with the machine's rate of matrix products.
 
     Args:
-        what: description for the progress line.
         cases: all of the same precision.
         left_out: receives the cases that failed or cannot be imported, with the reason.
         bound: the products; by default TensorFlow's, in the precision of the cases.
@@ -145,8 +144,7 @@ class _Running:
 
     Attributes:
         first: seconds of the first step, with compilation.
-        steps: number of steps in a round.
-        seconds: of each round.
+        steps, seconds: of each round.
     """
 
     case: Case

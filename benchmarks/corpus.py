@@ -2,12 +2,11 @@
 
 import glob
 import os
-import sys
 from typing import NamedTuple
 
 from albert_tf.tokenizers import Tokenizer
 from benchmarks.comparison import Suite
-from benchmarks.tasks import run_quietly
+from benchmarks.tasks import run_python
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -42,7 +41,7 @@ def chosen(folder: str, suite: Suite) -> Corpus:
     if suite.quick:
         return small(folder)
     packages = f"--package_list={_ROOT}/configs/demo/packages.txt"
-    _run("examples.demo.package_docs", packages, f"--output_dir={folder}/docs")
+    run_python("-m", "examples.demo.package_docs", packages, f"--output_dir={folder}/docs")
     return _make(folder, "documentation of installed packages", f"table:{folder}/docs", 8000)
 
 
@@ -56,7 +55,8 @@ def records(
 ) -> list[str]:
     """Return TFRecords of a corpus."""
     path = os.path.join(folder, f"{masking}-{length}.tfrecord")
-    _run(
+    run_python(
+        "-m",
         "data_prep.create_pretraining_data",
         f"--input_file={corpus.text}",
         f"--output_file={path}",
@@ -74,13 +74,11 @@ def _make(
     folder: str, name: str, source: str, vocab_size: int, spm_model_file: str | None = None
 ) -> Corpus:
     text, prefix = os.path.join(folder, "corpus.txt"), os.path.join(folder, "vocabulary")
-    _run("data_prep.extract_corpus", f"--source={source}", f"--output_file={text}")
+    run_python("-m", "data_prep.extract_corpus", f"--source={source}", f"--output_file={text}")
     if spm_model_file:
         return Corpus(name, source, text, spm_model_file, Tokenizer.load(spm_model_file).vocab_size)
-    _run("data_prep.train_vocabulary", f"--input_file={text}", f"--output_prefix={prefix}",
-         f"--vocab_size={vocab_size}", "--input_sentence_size=200000")  # fmt: skip
+    run_python(
+        "-m", "data_prep.train_vocabulary", f"--input_file={text}", f"--output_prefix={prefix}",
+        f"--vocab_size={vocab_size}", "--input_sentence_size=200000",
+    )  # fmt: skip
     return Corpus(name, source, text, f"{prefix}.model", vocab_size)
-
-
-def _run(module: str, *flags: str) -> None:
-    run_quietly([sys.executable, "-m", module, *flags])

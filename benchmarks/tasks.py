@@ -151,11 +151,15 @@ def read_batches(
 
 def start(name: str, **arguments: Any) -> dict[str, float]:
     """Run a task in a new process; return seconds of its parts and, as "all", of the process."""
-    words = [sys.executable, "-m", "benchmarks.tasks", name, json.dumps(arguments)]
     began = time.perf_counter()
-    output = run_quietly(words)
+    output = run_python("-m", "benchmarks.tasks", name, json.dumps(arguments))
     whole = time.perf_counter() - began
     return {**json.loads(output.splitlines()[-1]), "all": whole}
+
+
+def run_python(*words: str) -> str:
+    """Return the output of Python; errors as of `run_quietly`."""
+    return run_quietly([sys.executable, *words])
 
 
 def run_quietly(words: list[str], variables: Mapping[str, str] | None = None) -> str:

@@ -23,7 +23,6 @@ import json
 import math
 import os
 import pathlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +36,7 @@ from albert_tf.report.charts import chart
 from albert_tf.training.rows import read_rows, readable_rows
 from benchmarks.machine import describe, versions
 from benchmarks.measurements import Table
-from benchmarks.tasks import run_quietly
+from benchmarks.tasks import run_python
 from experiments.results import Estimate
 from experiments.workspace import results_in, words_of
 
@@ -172,13 +171,13 @@ def _pairs(flags: tuple[str, ...]) -> dict[str, str]:
 def make_text(options: Options, folder: pathlib.Path) -> None:
     """Make text and vocabulary; what is finished is not made again."""
     if options.books:
-        run(
+        run_python(
             "-m", "data_prep.extract_corpus", "--format=books",
             f"--input_file={options.books}/*.txt", f"--output_file={folder}/train.txt",
             f"--eval_output_file={folder}/eval.txt", "--eval_fraction=0.06",
         )  # fmt: skip
     if not (folder / "8k.model").exists():
-        run(
+        run_python(
             "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt",
             "--vocab_size=8000", f"--output_prefix={folder}/8k",
         )  # fmt: skip
@@ -216,7 +215,7 @@ class Race:
 
     def _records(self, text: str, name: str, predictions: int, **flags: Any) -> pathlib.Path:
         path = self.folder / f"{name}-{self._length}.tfrecord"
-        run(
+        run_python(
             "-m", "data_prep.create_pretraining_data", f"--input_file={self.folder / text}",
             f"--output_file={path}", f"--spm_model_file={self.folder}/8k.model",
             f"--max_seq_length={self._length}", f"--max_predictions_per_seq={predictions}",
@@ -251,7 +250,7 @@ class Race:
                 "bfloat16": True,
                 **attempt.huggingface,
             }
-            run("-m", "benchmarks.implementations.hugging_face_mlm", json.dumps(arguments))
+            run_python("-m", "benchmarks.implementations.hugging_face_mlm", json.dumps(arguments))
         else:
             flags = {
                 "albert_config_file": output / "config.json",
@@ -267,10 +266,10 @@ class Race:
                 **attempt.training,
             }
             words = [f"--flagfile={attempt.recipe}", *words_of(flags)]
-            run("run_pretraining.py", *words, *([] if evaluate else ["--nodo_eval"]))
+            run_python("run_pretraining.py", *words, *([] if evaluate else ["--nodo_eval"]))
             if evaluate:
                 everything = ("--max_eval_steps=0", "--best_checkpoint_metric=none")
-                run("run_pretraining.py", *words, "--nodo_train", *everything)
+                run_python("run_pretraining.py", *words, "--nodo_train", *everything)
         (output / "done").touch()
 
 
@@ -343,11 +342,6 @@ def _interval(values: list[float | None]) -> str:
         return "none"
     margin = f" ± {Estimate.of(shares).margin:.1f}" if len(shares) > 1 else ""
     return f"{np.mean(shares):.1f}{margin}"
-
-
-def run(*words: str) -> None:
-    """Run a command of the project."""
-    run_quietly([sys.executable, *words])
 
 
 cli = command(Options, main)

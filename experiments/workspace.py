@@ -15,7 +15,7 @@ import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from albert_tf.children import child, end
@@ -159,6 +159,6 @@ def once(path: pathlib.Path, make: Callable[[], Any]) -> Any:
 
 def results_in(path: pathlib.Path) -> dict[str, float]:
     """Return the numbers in an `eval_results.txt`."""
-    lines: Sequence[str] = path.read_text("utf-8").splitlines()
+    lines = path.read_text("utf-8").splitlines()
     pairs = (line.split(" = ") for line in lines if " = " in line)
     return {name: float(value) for name, value in pairs}

@@ -37,8 +37,8 @@ def run(suite: Suite) -> Result:
             masking: corpus.records(data, folder, length, PREDICTIONS, masking, num_shards=8)
             for masking in ("static", "dynamic")
         }
-
-        def measure(stage: str, count: int) -> float:
+        times: dict[tuple[str, int], list[float]] = {}
+        for _, (stage, count) in in_rounds(itertools.product(stages, cores), suite.repeats):
             suite.progress.update(f"records_to_batches: {stage} on {counted(count, 'core')}")
             timed = tasks.start(
                 "read_batches",
@@ -49,11 +49,7 @@ def run(suite: Suite) -> Result:
                 cores=count,
                 examples=stages[stage],
             )
-            return timed["read"]
-
-        times: dict[tuple[str, int], list[float]] = {}
-        for _, key in in_rounds(itertools.product(stages, cores), suite.repeats):
-            times.setdefault(key, []).append(measure(*key))
+            times.setdefault((stage, count), []).append(timed["read"])
     flops = pretraining_flops(AlbertConfig.preset("base"), length, PREDICTIONS)
     where = parse_slice(TPU)
     needed = where.replicas * where.data.peak_flops / flops

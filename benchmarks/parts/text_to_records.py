@@ -106,6 +106,6 @@ def _commands(suite: Suite, data: corpus.Corpus, folder: str) -> list[Measuremen
 def run_command(*words: str) -> tuple[float, int]:
     """Run `python -m data_prep...`; return seconds, and bytes of its largest process."""
     # A process starts out with the memory of the one that starts it, hence a small one between.
-    measure = [sys.executable, "-c", _MEASURE, sys.executable, "-m", *words]
-    seconds, kilobytes = tasks.run_quietly(measure).split()[-2:]
+    measured = tasks.run_python("-c", _MEASURE, sys.executable, "-m", *words)
+    seconds, kilobytes = measured.split()[-2:]
     return float(seconds), int(kilobytes) * 1024

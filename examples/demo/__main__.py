@@ -102,10 +102,9 @@ def _words(command: str, options: DemoOptions) -> list[str]:
     folder = options.output_dir
     corpus = options.corpus or f"{folder}/docs"
     tables = not options.corpus or glob.glob(f"{corpus}/*.jsonl")
-    source = f"{'table' if tables else 'books'}:{corpus}"
     values = {
         "out": folder,
-        "source": source,
+        "source": f"{'table' if tables else 'books'}:{corpus}",
         "language": options.language,
         "vocab_size": f"--vocab_size={options.vocab_size}" if options.vocab_size else "",
         "eval_pairs": f"--eval_pairs={folder}/pairs.tsv" if options.language == "en" else "",
