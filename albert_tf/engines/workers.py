@@ -121,6 +121,10 @@ class Workers:
         index: this process's place among them.
         all_reduce: sums a list of small whole numbers, element by element, over all workers.
         board: without it, a worker that fails by itself leaves the others waiting.
+
+    Attributes:
+        count: number of processes that train together.
+        is_chief: whether this process is the one that writes files.
     """
 
     _errors: ClassVar[tuple[type[Exception], ...]] = ()
@@ -134,32 +138,19 @@ class Workers:
         board: Board | None = None,
     ):
         self._addresses = tuple(addresses)
-        self._index = index
+        self.count = max(len(self._addresses), 1)
+        self.index = index
+        self.is_chief = index == 0
         self._all_reduce = all_reduce
         self._shared: Exception | None = None  # an error that all workers know of
         names = [self._name(number) for number in range(len(self._addresses))]
         self._failures = Failures(board, index, names) if board else None
 
-    @property
-    def count(self) -> int:
-        """Number of processes that train together."""
-        return max(len(self._addresses), 1)
-
-    @property
-    def index(self) -> int:
-        """This process's place among them."""
-        return self._index
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this process is the one that writes files."""
-        return self._index == 0
-
     def describe(self) -> str:
         """Return which worker this is, out of how many; empty for a process that trains alone."""
         if not self._addresses:
             return ""
-        return f"worker {self._index} of {self.count} ({self._addresses[self._index]})"
+        return f"worker {self.index} of {self.count} ({self._addresses[self.index]})"
 
     def _name(self, number: int) -> str:
         return f"worker {number} ({self._addresses[number]})"
@@ -221,7 +212,7 @@ class Workers:
         if not any(differs):
             return
         message = ""
-        if difference and differs.index(1) == self._index:
+        if difference and differs.index(1) == self.index:
             place, own, chief = difference
             message = (
                 f"{': '.join(place)}={own} for {self.describe()}, but {chief} for {self._name(0)}; "
@@ -273,11 +264,11 @@ class Workers:
         """Return the workers that an error says have died; None if it is not about workers."""
         if not isinstance(error, self._errors) or not self._about_workers.search(str(error)):
             return None
-        return {int(number) for number in re.findall(r"task:(\d+)", str(error))} - {self._index}
+        return {int(number) for number in re.findall(r"task:(\d+)", str(error))} - {self.index}
 
     def _gather(self, own: int) -> list[int]:
         values = [0.0] * self.count
-        values[self._index] = float(own)
+        values[self.index] = float(own)
         return [int(value) for value in self._sum(values)]
 
     def _from_one(self, text: str) -> str:
