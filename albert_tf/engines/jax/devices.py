@@ -70,10 +70,6 @@ def _join(options: DeviceOptions) -> JaxWorkers:
 
     JAX finds the others from the flags or, without them, from SLURM or the metadata of a TPU
     slice. It can join one run in the life of a process.
-
-    Raises:
-        InputError: If flags are missing or invalid.
-        WorkerLost: If the others do not come.
     """
     _check_flags(options)
     early_failures.has_met.set()
@@ -214,7 +210,8 @@ def _mirrored(options: DeviceOptions) -> Chosen:
             jax.config.update("jax_num_cpu_devices", wanted)
     devices = _local_devices()
     if wanted > len(devices):
-        raise InputError(f"`num_replicas`={wanted}: this machine has {_count(devices)}")
+        found = f"{counted(len(devices), 'device')} ({devices[0].device_kind})"
+        raise InputError(f"`num_replicas`={wanted}: this machine has {found}")
     return devices[: wanted or len(devices)], JaxWorkers()
 
 
@@ -257,12 +254,7 @@ STRATEGIES: dict[str, Callable[[DeviceOptions], Chosen]] = {
 
 
 def create_devices(options: DeviceOptions) -> JaxDevices:
-    """Return the devices that the options ask for; join the other processes.
-
-    Raises:
-        InputError: If options contradict each other, or the devices do not exist.
-        WorkerLost: If another process does not come.
-    """
+    """Return the devices that the options ask for, as of `Engine.create_devices`."""
     check_options(options, "jax")
     for name in ("tpu", "tpu_name"):
         if getattr(options, name) not in (None, "local"):
@@ -289,7 +281,3 @@ def _local_devices() -> list[jax.Device]:
     # Where libtpu is installed but no TPU is there, it complains when JAX looks for devices.
     with quiet_import():
         return jax.local_devices()
-
-
-def _count(devices: list[jax.Device]) -> str:
-    return f"{counted(len(devices), 'device')} ({devices[0].device_kind})"

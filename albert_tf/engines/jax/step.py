@@ -52,7 +52,7 @@ def clip_by_global_norm(gradients: list[jax.Array], clip_norm: float):
     Returns:
         The gradients, zeros if their norm is not finite, and the norm before clipping.
     """
-    norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
+    norm = _global_norm(gradients)
     factor = clip_norm / jnp.maximum(norm, clip_norm) if clip_norm else jnp.ones([])
     finite = jnp.isfinite(norm)
     return [jnp.where(finite, gradient * factor, 0.0) for gradient in gradients], norm

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from albert_tf.engines.jax.triton_attention import product
+
 # Tokens that a program computes.
 BLOCK = 512
 
@@ -63,17 +65,11 @@ def feed_forward(hidden, kernel, bias, output_kernel, interpret: bool = False):
     return fed.reshape(hidden.shape)
 
 
-def _product(left, right, contracted: tuple[int, int]):
-    """Return the product of two matrices over an axis of each, float32."""
-    dimensions = (((contracted[0],), (contracted[1],)), ((), ()))
-    return jax.lax.dot_general(left, right, dimensions, preferred_element_type=jnp.float32)
-
-
 def _forward_kernel(tokens, kernel, bias, output_kernel, fed, inner):
-    inner[...] = (_product(tokens[...], kernel[...], (1, 0)) + bias[...]).astype(inner.dtype)
+    inner[...] = (product(tokens[...], kernel[...], (1, 0)) + bias[...]).astype(inner.dtype)
     x = inner[...]
     activated = 0.5 * x * (1 + jnp.tanh(_SCALE * x * (1 + _CUBIC * x * x)))
-    fed[...] = _product(activated, output_kernel[...], (1, 0)).astype(fed.dtype)
+    fed[...] = product(activated, output_kernel[...], (1, 0), fed.dtype)
 
 
 def _backward_kernel(tokens, upstream, inner, kernel, output_kernel, *gradients):
@@ -89,13 +85,12 @@ def _backward_kernel(tokens, upstream, inner, kernel, output_kernel, *gradients)
     tanh = jnp.tanh(_SCALE * x * (1 + _CUBIC * square))
     half = 0.5 * (1 + tanh)
     slope = half + 0.5 * x * (1 - tanh * tanh) * (_SCALE * (1 + 3 * _CUBIC * square))
-    wide = _product(upstream[...], output_kernel[...], (1, 1)) * slope
+    wide = product(upstream[...], output_kernel[...], (1, 1)) * slope
     bias_gradient[...] += jnp.sum(wide, axis=0, keepdims=True)
     inner_gradient = wide.astype(x.dtype)
-    output_gradient[...] += _product(x * half, upstream[...], (0, 0))
-    kernel_gradient[...] += _product(tokens[...], inner_gradient, (0, 0))
-    added = _product(inner_gradient, kernel[...], (1, 1))
-    tokens_gradient[...] = added.astype(tokens_gradient.dtype)
+    output_gradient[...] += product(x * half, upstream[...], (0, 0))
+    kernel_gradient[...] += product(tokens[...], inner_gradient, (0, 0))
+    tokens_gradient[...] = product(inner_gradient, kernel[...], (1, 1), tokens_gradient.dtype)
 
 
 def _call(kernel, direction: str, tokens, weights, results, sums, interpret: bool):
