@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.records import record_batches
+from albert_tf.engines.tensorflow.records import computed_by_python, record_batches
 from albert_tf.errors import InputError, tensorflow_reason
 from albert_tf.input.example_parser import ExampleParser
 from albert_tf.input.record_batches import RecordStream
@@ -67,17 +67,12 @@ def _computed_here(source, first_step: int) -> tf.data.Dataset:
         batch = source[int(step)]
         return [batch[name] for name in spec]
 
-    def load(step: tf.Tensor) -> dict[str, tf.Tensor]:
-        dtypes = [dtype for _, dtype in spec.values()]
-        arrays = tf.numpy_function(make, [step], dtypes, stateful=False)
-        return {
-            name: tf.ensure_shape(array, shape)
-            for array, (name, (shape, _)) in zip(arrays, spec.items(), strict=True)
-        }
-
     # Up to `ENDLESS`, TensorFlow takes it for infinite; strategies use such a data set as it is.
     steps = tf.data.Dataset.range(first_step, len(source))
-    return steps.map(load, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+    batches = steps.map(
+        lambda step: computed_by_python(make, [step], spec), num_parallel_calls=tf.data.AUTOTUNE
+    )
+    return batches.prefetch(4)
 
 
 def _copied(source) -> tf.data.Dataset:

@@ -212,12 +212,7 @@ STRATEGIES: dict[str, Callable[[DeviceOptions], Chosen]] = {
 
 
 def create_devices(options: DeviceOptions) -> TensorFlowDevices:
-    """Return the devices that the options ask for; join the other workers.
-
-    Raises:
-        InputError: If options contradict each other, or the devices do not exist.
-        WorkerLost: If another worker does not come.
-    """
+    """Return the devices that the options ask for, as of `Engine.create_devices`."""
     for name in (*PROCESS_FLAGS, "shard_optimizer_state"):
         if value := getattr(options, name):
             raise InputError(f"`{name}`={value}: needs `engine`=jax")

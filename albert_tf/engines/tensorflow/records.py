@@ -5,7 +5,8 @@ these are the batches of `RecordBatches` again, in the order of `albert_tf.input
 what draws masks is shared.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -107,25 +108,28 @@ def _draw(batch: dict[str, tf.Tensor], positions: tf.Tensor, stream: RecordStrea
     stored, masks = list(batch), stream.masks
     assert masks is not None
     prediction_shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
-    drawn = {name: (batch[name].dtype, batch[name].shape) for name in DRAWN} | {
-        "masked_lm_positions": (tf.int32, prediction_shape),
-        "masked_lm_ids": (tf.int32, prediction_shape),
-        "masked_lm_weights": (tf.float32, prediction_shape),
+    drawn = {name: (batch[name].shape, batch[name].dtype) for name in DRAWN} | {
+        "masked_lm_positions": (prediction_shape, tf.int32),
+        "masked_lm_ids": (prediction_shape, tf.int32),
+        "masked_lm_weights": (prediction_shape, tf.float32),
     }
 
     def draw(positions, *values):
         found = stream.draw_masks(dict(zip(stored, values, strict=True)), positions)
         return [found[name] for name in drawn]
 
-    values = tf.numpy_function(
-        draw,
-        [positions, *batch.values()],
-        [dtype for dtype, _ in drawn.values()],
-        stateful=False,
-    )
-    return batch | {
+    return batch | computed_by_python(draw, [positions, *batch.values()], drawn)
+
+
+def computed_by_python(
+    function: Callable, inputs: list[tf.Tensor], results: Mapping[str, tuple[Any, Any]]
+) -> dict[str, tf.Tensor]:
+    """Return what a function of arrays returns in a list; `results` are name -> shape and dtype."""
+    dtypes = [dtype for _, dtype in results.values()]
+    values = tf.numpy_function(function, inputs, dtypes, stateful=False)
+    return {
         name: tf.ensure_shape(value, shape)
-        for value, (name, (_, shape)) in zip(values, drawn.items(), strict=True)
+        for value, (name, (shape, _)) in zip(values, results.items(), strict=True)
     }
 
 
@@ -230,15 +234,8 @@ class _Sequence(NamedTuple):
 
     @classmethod
     def in_order(cls, index: RecordIndex) -> "_Sequence":
-        files = tf.gather(tf.constant(index.files), index.file)
-        return cls(
-            files,
-            tf.constant(index.offset),
-            tf.constant(index.bytes),
-            tf.constant(index.records),
-            tf.constant(index.first),
-            tf.constant(np.cumsum(index.records)),
-        )
+        columns = (index.offset, index.bytes, index.records, index.first, np.cumsum(index.records))
+        return cls(tf.gather(tf.constant(index.files), index.file), *map(tf.constant, columns))
 
     def shuffled(self, seed: tf.Tensor) -> "_Sequence":
         blocks = tf.range(tf.size(self.ends, tf.int64))

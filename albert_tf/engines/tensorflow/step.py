@@ -157,17 +157,13 @@ def _shape(tensor: tf.Tensor) -> list:
 
 def _training_execution(devices: TensorFlowDevices, remat: bool) -> TrainingExecution:
     in_xla = devices.needs_xla or devices.within_xla or has_any("TPU")
+    kernels, copies = CPU_KERNELS, copies_in_groups
     # XLA fuses the plain operations by itself.
     if in_xla or has_any("GPU") or devices.plain:
-        kernels = PLAIN_KERNELS
+        kernels, copies = PLAIN_KERNELS, lambda weight, count: [weight] * count
         if devices.jax_kernels:
             from albert_tf.engines.tensorflow.tpu_kernels import TPU_KERNELS as kernels
-        return TrainingExecution(kernels, _same_tensor, traced=not in_xla, remat=remat)
-    return TrainingExecution(CPU_KERNELS, copies_in_groups, traced=not in_xla, remat=remat)
-
-
-def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
-    return [weight] * count
+    return TrainingExecution(kernels, copies, traced=not in_xla, remat=remat)
 
 
 class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
@@ -230,10 +226,7 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
 
         start = (
             0,
-            {
-                "sums": _zeros(self.objective.quantities),
-                "weights": _zeros(self.objective.parts),
-            },
+            {"sums": _zeros(self.objective.quantities), "weights": _zeros(self.objective.parts)},
             _zeros(("learning_rate", "gradient_norm")),
             _zeros(self.optimizer.measures),
             tf.TensorArray(tf.float32, count, element_shape=[len(HISTORY)]),

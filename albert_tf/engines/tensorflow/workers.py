@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -136,12 +136,11 @@ def meet(cluster: Cluster) -> None:
     _report(cluster, greeting)
 
 
-@contextlib.contextmanager
-def _own_port(cluster: Cluster) -> Iterator[socket.socket]:
+def _own_port(cluster: Cluster) -> socket.socket:
     address = cluster.addresses[cluster.index]
     both = socket.has_dualstack_ipv6()
     try:
-        server = socket.create_server(
+        return socket.create_server(
             ("", int(address.rsplit(":", 1)[1])),
             family=socket.AF_INET6 if both else socket.AF_INET,
             dualstack_ipv6=both,
@@ -152,8 +151,6 @@ def _own_port(cluster: Cluster) -> Iterator[socket.socket]:
             f"`strategy`=multi_worker: {address}, the address of worker {cluster.index}, cannot be "
             f"used ({os.strerror(error.errno or 0)}); is another run still using it?"
         ) from None
-    with server:
-        yield server
 
 
 class _Patience:
