@@ -55,10 +55,14 @@ class EvaluatedSet:
     examples: int
 
 
+def json_text(value: Any) -> str:
+    """Return the content of a JSON file that people may read."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
 def evaluation_data(sets: Iterable[EvaluatedSet]) -> str:
     """Return the content of `evaluation_data.json`."""
-    rows = [dataclasses.asdict(each) for each in sets]
-    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+    return json_text([dataclasses.asdict(each) for each in sets])
 
 
 def labels_text(labels: Iterable[str]) -> str:

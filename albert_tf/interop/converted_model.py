@@ -15,6 +15,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.interop.adjacent_files import (
     AdjacentFiles,
     evaluation_data,
+    json_text,
     labels_text,
     tokenizer_files,
 )
@@ -116,7 +117,7 @@ def write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfi
     if adjacent.evaluated:
         texts[EVALUATION_DATA_FILE] = evaluation_data(adjacent.evaluated)
     if adjacent.data:
-        texts[DATA_FILE] = json.dumps(adjacent.data, indent=2, ensure_ascii=False) + "\n"
+        texts[DATA_FILE] = json_text(adjacent.data)
     if model.tokenizer is not None:
         texts |= tokenizer_files(model.tokenizer)
     files.write_files(folder, texts)

@@ -2,11 +2,9 @@
 
 import contextlib
 import dataclasses
-import json
 import logging
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -19,6 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_files
 from albert_tf.hub.names import local_weights
 from albert_tf.input.minimal_pairs import read_pairs
+from albert_tf.interop.adjacent_files import json_text
 from albert_tf.interop.file_names import DATA_FILE, EVALUATION_DATA_FILE
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.evaluation import (
@@ -100,8 +99,8 @@ def pretrain_checked(given: PretrainingOptions) -> None:
             _warn(options, engine, train_records)
             vocabulary = train_records.vocabulary_files() if engine.workers.is_chief else {}
             files = {
-                DATA_FILE: _to_json(train_records.data_so_far(options.output_dir)),
-                ORDER_FILE: _to_json(train_records.order(options)),
+                DATA_FILE: json_text(train_records.data_so_far(options.output_dir)),
+                ORDER_FILE: json_text(train_records.order(options)),
                 **checked_file(train_records, eval_records),
                 **vocabulary,
                 **evaluation.data_files(),
@@ -150,18 +149,10 @@ def _first(*records: Records | None) -> Records:
     return next(each for each in records if each is not None)
 
 
-def _to_json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
 def _find_records(
     options: PretrainingOptions, config: AlbertConfig, engine: Engine
 ) -> tuple[Records | None, Records | None]:
-    """Return the files to train and to evaluate on; None where the options ask for neither.
-
-    Raises:
-        InputError: If files, manifests, options or model do not fit together.
-    """
+    """Return the files to train and to evaluate on; None where the options ask for neither."""
     train_records = eval_records = None
     with engine.workers.losses_reported():
         if options.do_train:
@@ -238,11 +229,7 @@ class Evaluation:
             self._held_out = HeldOut(stream, options.max_eval_steps, options.output_dir)
 
     def _find_pairs(self) -> PairScorer | None:
-        """Return what scores the minimal pairs of the options; None without any.
-
-        Raises:
-            InputError: If they are invalid, or the model cannot read them.
-        """
+        """Return what scores the minimal pairs of the options; None without any."""
         paths, engine, records = self._options.eval_pairs, self._engine, self._records
         if not paths or records is None:
             return None

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import hashlib
-import json
 import logging
 import os
 import zlib
@@ -38,6 +37,7 @@ from albert_tf.interop.adjacent_files import (
     EvaluatedSet,
     evaluation_data,
     find_adjacent_files,
+    json_text,
     load_tokenizer,
 )
 from albert_tf.tokenizers import Tokenizer
@@ -353,6 +353,4 @@ def untrained_positions(options: PretrainingOptions, source: str | None) -> str 
 def checked_file(*records: Records | None) -> dict[str, str]:
     """`CHECKED_FILE` and its content, if lengths were checked."""
     checked = {file: mark for each in records if each for file, mark in each.checked.items()}
-    return (
-        {CHECKED_FILE: json.dumps(checked, indent=2, ensure_ascii=False) + "\n"} if checked else {}
-    )
+    return {CHECKED_FILE: json_text(checked)} if checked else {}
