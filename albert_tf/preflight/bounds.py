@@ -26,7 +26,6 @@ class Compiled:
         fused_attention: kernels of fused attention that a GPU runs in one step.
         update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
         update_cycles: part of `cycles` outside the loop over micro-batches.
-        seconds: compilation time.
         error: one line, if compilation failed for another reason than memory.
     """
 
@@ -41,7 +40,6 @@ class Compiled:
     fused_attention: float = 0.0
     update_memory_bytes: float = 0.0
     update_cycles: float = 0.0
-    seconds: float = 0.0
     error: str | None = None
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import weakref
 
 from albert_tf.children import child
 from albert_tf.errors import InputError
-from albert_tf.files import to_json
+from albert_tf.files import read_json, to_json, write_text
 from albert_tf.hardware import Slice
 from albert_tf.preflight.bounds import Compiled
 from albert_tf.preflight.epochs import has_rows, manifests
@@ -65,15 +64,13 @@ class Compiler:
         arguments = [program, where.name, str(trips), result]
         if error := self._run(module, arguments, f"{what}: compiling"):
             return Compiled(False, error=error)
-        with open(result, encoding="utf-8") as file:
-            return Compiled(**json.load(file))
+        return read_json(result, Compiled)
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
         request = to_json(dataclasses.asdict(Request(replicas, asked, self._has_rows)))
         if request not in self._requests:
             path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(request)
+            write_text(path, request)
             self._requests[request] = path
         return self._requests[request]
 

@@ -9,11 +9,9 @@ with the fields of `Compiled`. Loads no TensorFlow.
 
 import dataclasses
 import importlib.util
-import json
 import math
 import os
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +28,7 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from albert_tf.files import read_bytes, to_json, write_text
 from albert_tf.hardware import Slice
 from albert_tf.preflight.bounds import Compiled, out_of_memory
 from albert_tf.preflight.costs import program_costs
@@ -154,17 +153,13 @@ def measure(
 
     `module` is the step in StableHLO, before compilation, whose loops run `trips` times.
     """
-    started = time.monotonic()
     flops = product_flops(module, trips)
     try:
         executable = compile_step()
     except JaxRuntimeError as error:
-        seconds = time.monotonic() - started
         if found := out_of_memory(str(error)):
-            needed, available = found
-            return Compiled(False, needed, available, flops, seconds=seconds)
-        return Compiled(False, error=str(error).strip().splitlines()[0], seconds=seconds)
-    seconds = time.monotonic() - started
+            return Compiled(False, *found, flops)
+        return Compiled(False, error=str(error).strip().splitlines()[0])
     sizes = executable.get_compiled_memory_stats()
     memory = (
         sizes.argument_size_in_bytes
@@ -178,31 +173,25 @@ def measure(
         total, update = (gpu_program_costs(text, where, count) for count in (trips, 0))
     else:
         total, update = (program_costs(text, where.generation, count) for count in (trips, 0))
+    costs = total._asdict()
     return Compiled(
         # The compiler for GPUs accepts programs of any size.
         fits=not isinstance(where, Gpus) or memory <= where.data.memory,
         memory=memory,
-        flops=flops + total.kernel_flops,
-        memory_bytes=total.memory_bytes,
-        cycles=total.cycles,
-        kernel_cycles=total.kernel_cycles,
-        reduced_bytes=total.reduced_bytes,
-        fused_attention=total.fused_attention,
+        flops=flops + costs.pop("kernel_flops"),
         update_memory_bytes=update.memory_bytes,
         update_cycles=update.cycles,
-        seconds=seconds,
+        **costs,
     )
 
 
 def main(program: str, devices: str, trips: str, result: str) -> None:
-    with open(program, "rb") as file:
-        compiled = compile_program(parse(file.read()), parse_devices(devices), int(trips))
-    write_result(compiled, result)
+    module = parse(read_bytes(program))
+    write_result(compile_program(module, parse_devices(devices), int(trips)), result)
 
 
 def write_result(compiled: Compiled, path: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(dataclasses.asdict(compiled), file)
+    write_text(path, to_json(dataclasses.asdict(compiled)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.step import TrainingStep
-from albert_tf.files import read_json
+from albert_tf.files import read_json, write_bytes
 from albert_tf.preflight.options import Request
 from albert_tf.training.folder import find_config
 from albert_tf.training.pretraining_tasks import find_pretraining_task
@@ -84,9 +84,7 @@ def lower(asked: Request) -> bytes:
 
 
 def main(request: str, program: str) -> None:
-    module = lower(read_json(request, Request))
-    with open(program, "wb") as file:
-        file.write(module)
+    write_bytes(program, lower(read_json(request, Request)))
 
 
 if __name__ == "__main__":
