@@ -243,15 +243,12 @@ class PeriodicEvaluation:
             return None
         metric = self.best.metric
         rows = self.workers.from_chief(self._rows)
-        rows = [row for row in rows if row["step"] <= step]
-        best: dict[str, float] | None = None
-        since = 0
-        for row in rows:
-            value = row.get(metric, math.nan)
-            better = is_better(metric, value, best[metric] if best else None)
-            best, since = (row, 0) if better else (best, since + 1)
+        rows = [{metric: math.nan, **row} for row in rows if row["step"] <= step]
+        number = best_of(metric, rows)
+        since = len(rows) - (0 if number is None else number + 1)
         if since < self.early_stopping:
             return None
+        best = None if number is None else rows[number]
         than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than none"
         tries = counted(since, "evaluation")
         return f"stopping after step {step}: no better {metric} {than} in {tries}"

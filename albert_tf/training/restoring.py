@@ -65,16 +65,10 @@ def load_initial_weights(
     """Load `init_checkpoint` and report how much of it and of the model matched."""
     with arguments_renamed(path="init_checkpoint"):
         loaded = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
+    counts = f"{len(loaded.loaded)} of {len(model.weights)} variables loaded"
     missing = f"; left at initial values: {', '.join(loaded.missing)}" if loaded.missing else ""
     unused = f"; not used: {', '.join(loaded.unused)}" if loaded.unused else ""
-    _logger.info(
-        "%s: %d of %d variables loaded%s%s",
-        loaded.source,
-        len(loaded.loaded),
-        len(model.weights),
-        missing,
-        unused,
-    )
+    _logger.info("%s: %s%s%s", loaded.source, counts, missing, unused)
     # A new head is what fine-tuning starts with; not so if there is one for other labels.
     warn_of_random(loaded.source, model, loaded._replace(missing=list(loaded.other_shapes)))
     for note in loaded.notes:

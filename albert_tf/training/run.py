@@ -247,19 +247,14 @@ def _warn_of_steps(step: int, options: TrainingOptions, saved: Collection[int]) 
         _logger.warning(message, step, ", ".join(map(str, missed)))
     total, warmup = options.num_train_steps, options.start_warmup_step + options.num_warmup_steps
     if step > total:
-        _logger.warning(
-            "%s is already at step %d, beyond step %d, at which training ends",
-            options.output_dir,
-            step,
-            total,
-        )
+        message = "%s is already at step %d, beyond step %d, at which training ends"
+        _logger.warning(message, options.output_dir, step, total)
     elif warmup > total:
-        _logger.warning(
+        message = (
             "the warm-up lasts until step %d, but training ends at step %d, before the learning "
-            "rate has reached its peak",
-            warmup,
-            total,
+            "rate has reached its peak"
         )
+        _logger.warning(message, warmup, total)
 
 
 def write_description(
