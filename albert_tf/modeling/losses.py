@@ -151,22 +151,19 @@ class PretrainingObjective(Objective):
         self.labels = ("masked_lm_ids", "masked_lm_weights", *pairs)
 
     def weights(self, batch):
-        examples = example_weights(batch)
-        masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
+        masked = batch["masked_lm_weights"] * example_weights(batch)[:, None]
         pairs = {part: ops.sum(_pair_weights(batch)) for part in self._pair_parts}
-        counted = {}
+        weights = {"masked_lm": ops.sum(masked), **pairs}
         if self._characters is not None:
-            weights = batch["masked_lm_weights"] * examples[:, None]
-            counted["characters"] = ops.sum(weights * ops.maximum(self._counts(batch), 0.0))
-        return {"masked_lm": masked, **pairs, **counted}
+            weights["characters"] = ops.sum(masked * ops.maximum(self._counts(batch), 0.0))
+        return weights
 
     def _counts(self, batch):
         """Return the characters of masked tokens, float32 `[batch, predictions]`."""
         return ops.take(ops.cast(self._characters, "float32"), batch["masked_lm_ids"])
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples = example_weights(batch)
-        masked = batch["masked_lm_weights"] * examples[:, None]
+        masked = batch["masked_lm_weights"] * example_weights(batch)[:, None]
         losses, hits = kernels.score(outputs["masked_lm_logits"], batch["masked_lm_ids"])
         sums = {
             "masked_lm_loss": ops.sum(masked * losses),
