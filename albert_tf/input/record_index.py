@@ -98,20 +98,15 @@ class RecordIndex(NamedTuple):
             indexes = find_indexes(paths)
         if not any(index["examples"] for index in indexes):
             raise InputError(f"{paths[0]}: contains no example, nor does any other input file")
-        blocks = [len(index["offsets"]) for index in indexes]
         offsets = [np.array(index["offsets"], np.int64) for index in indexes]
         ends = [np.append(index["offsets"], index["bytes"]) for index in indexes]
-        begins = [np.arange(count + 1) * BLOCK for count in blocks]
-        records = [
-            np.diff(np.minimum(begin, index["examples"]))
-            for begin, index in zip(begins, indexes, strict=True)
-        ]
+        counts = [index["examples"] for index in indexes]
         return cls(
             tuple(paths),
-            np.repeat(np.arange(len(paths), dtype=np.int32), blocks),
+            np.repeat(np.arange(len(paths), dtype=np.int32), list(map(len, offsets))),
             np.concatenate(offsets),
             np.concatenate([np.diff(end) for end in ends]).astype(np.int64),
-            np.concatenate(records).astype(np.int64),
+            np.concatenate([np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for n in counts]),
         )
 
 

@@ -146,20 +146,14 @@ def find_preset(path: str, weights: Weights) -> AlbertConfig | None:
 
 @functools.cache  # weights are opened several times
 def _report(path: str, size: str, version: int, assumed: bool) -> None:
-    logger.info(
-        "%s: has no albert_config.json; by its shapes it is %s, version %d%s",
-        path,
-        size,
-        version,
-        f" (or 1, which has dropout: albert_config_file={size}_v1)" if assumed else "",
-    )
+    other = f" (or 1, which has dropout: albert_config_file={size}_v1)" if assumed else ""
+    message = "%s: has no albert_config.json; by its shapes it is %s, version %d%s"
+    logger.info(message, path, size, version, other)
 
 
 def _read_model_garden(path: str, reader: Reader, found: dict[str, Tensor]) -> Weights:
     """Open the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads."""
-    tensors: dict[str, Tensor] = {}
-    unknown: dict[str, Shape] = {}
-    skipped: dict[str, Shape] = {}
+    tensors, unknown, skipped = {}, {}, {}
     recognized: dict[str, str] = {}
     dtypes = reader.get_variable_to_dtype_map()
     graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
