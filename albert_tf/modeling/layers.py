@@ -38,8 +38,7 @@ def dense(units: int, stddev: float, name: str, dtype, use_bias: bool = True) ->
 
 def layer_norm(config: AlbertConfig, name: str, dtype) -> keras.layers.LayerNormalization:
     """Return layer normalization over the last axis."""
-    epsilon = config.layer_norm_eps
-    return keras.layers.LayerNormalization(epsilon=epsilon, name=name, dtype=dtype)
+    return keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name, dtype=dtype)
 
 
 def dropout(inputs, rate: float, seed, site: int, kernels: Kernels = PLAIN_KERNELS):
@@ -192,13 +191,6 @@ class TransformerBlock(keras.layers.Layer):
         attention: a name or function as in `albert_tf.modeling.attention`.
     """
 
-    attention: SelfAttention
-    attention_output: keras.layers.Dense
-    attention_norm: keras.layers.LayerNormalization
-    intermediate: keras.layers.Dense
-    ffn_output: keras.layers.Dense
-    ffn_norm: keras.layers.LayerNormalization
-
     def __init__(
         self,
         config: AlbertConfig,
@@ -210,22 +202,22 @@ class TransformerBlock(keras.layers.Layer):
         self.config = config
         policy, stddev = self.dtype_policy, config.initializer_range
         self._shares = config.parameter_sharing if first is not None else None
-        if first is not None and self._shares == "attention":
-            self.attention = first.attention
-            self.attention_output = first.attention_output
-            self.attention_norm = first.attention_norm
-        else:
+        if first is None or self._shares != "attention":
             self.attention = SelfAttention(config, attention, name="self", dtype=policy)
             self.attention_output = dense(config.hidden_size, stddev, "dense", policy)
             self.attention_norm = layer_norm(config, "LayerNorm", policy)
-        if first is not None and self._shares == "ffn":
-            self.intermediate = first.intermediate
-            self.ffn_output = first.ffn_output
-            self.ffn_norm = first.ffn_norm
         else:
+            self.attention = first.attention
+            self.attention_output = first.attention_output
+            self.attention_norm = first.attention_norm
+        if first is None or self._shares != "ffn":
             self.intermediate = dense(config.intermediate_size, stddev, "dense", policy)
             self.ffn_output = dense(config.hidden_size, stddev, "dense", policy)
             self.ffn_norm = layer_norm(config, "LayerNorm_1", policy)
+        else:
+            self.intermediate = first.intermediate
+            self.ffn_output = first.ffn_output
+            self.ffn_norm = first.ffn_norm
 
     def build(self, input_shape):
         if self._shares != "attention":
