@@ -220,5 +220,4 @@ class EncoderModel(AlbertModel):
 
     @property
     def _wanted(self) -> str:
-        name = type(self).__name__
-        return f"{name}'s labels {', '.join(self.targets)}, in this order or by name"
+        return f"{type(self).__name__}'s labels {', '.join(self.targets)}, in this order or by name"

@@ -146,8 +146,7 @@ class AlbertForSequenceClassification(EncoderModel):
 
     def heads(self, encoded, features, seed, kernels):
         """Compute float32 `logits` `[batch, num_labels]`."""
-        pooled = self.drop(encoded["pooled_output"], seed)
-        return {"logits": self.classifier(pooled)}
+        return {"logits": self.classifier(self.drop(encoded["pooled_output"], seed))}
 
     def target_of(self, labels) -> str:
         """Return the label that an array is: by its dtype, its shape and `num_labels`."""
@@ -195,8 +194,7 @@ class AlbertForTokenClassification(EncoderModel):
 
     def heads(self, encoded, features, seed, kernels):
         """Compute float32 `logits` `[batch, seq, num_labels]`, padding included."""
-        sequence = self.drop(encoded["sequence_output"], seed)
-        return {"logits": self.token_classifier(sequence)}
+        return {"logits": self.token_classifier(self.drop(encoded["sequence_output"], seed))}
 
     def get_config(self):
         return {**super().get_config(), "num_labels": self.num_labels}

@@ -39,7 +39,6 @@ _OTHER_IN_BATCHES = (
     "end_positions", "is_impossible", "is_real_example", "example_weights", "example_number",
 )  # fmt: skip
 
-
 Self = TypeVar("Self", bound="AlbertModel")
 
 

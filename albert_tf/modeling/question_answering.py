@@ -64,8 +64,7 @@ class ConditionalSpanObjective(Objective):
     labels = ("start_positions", "end_positions", "is_impossible")
 
     def weights(self, batch):
-        examples = ops.sum(example_weights(batch))
-        return dict.fromkeys(self.parts, examples)
+        return dict.fromkeys(self.parts, ops.sum(example_weights(batch)))
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         log_probs = {
@@ -303,8 +302,7 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
 
     def _end_log_probs(self, sequence, starts, possible):
         """Return log-probabilities `[batch, starts, seq]` of the ends, given the starts."""
-        logits = self.end(sequence, select(sequence, starts))
-        return _log_probs(logits, possible[:, None])
+        return _log_probs(self.end(sequence, select(sequence, starts)), possible[:, None])
 
     def get_config(self):
         return {

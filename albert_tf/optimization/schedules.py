@@ -61,8 +61,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
 
     def _remaining(self, step, length: int):
         """1 until `length` steps before the end, then linearly down to 0."""
-        left = ops.clip(self.num_train_steps - step, 0, length)
-        return self._part(left, length)
+        return self._part(ops.clip(self.num_train_steps - step, 0, length), length)
 
     @staticmethod
     def _part(steps, of: int):
