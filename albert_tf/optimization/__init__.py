@@ -54,9 +54,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
         >>> type(optimizer).__name__
         'Lamb'
     """
-    if name not in OPTIMIZERS:
-        raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
-    return _class(OPTIMIZERS[name])(learning_rate, **kwargs)
+    return _class("optimizer", name, OPTIMIZERS)(learning_rate, **kwargs)
 
 
 def create_schedule(
@@ -78,11 +76,11 @@ def create_schedule(
         >>> [round(float(rate(step)), 3) for step in (0, 50, 75, 100)]
         [0.1, 0.1, 0.05, 0.0]
     """
-    if name not in SCHEDULES:
-        raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")
-    return _class(SCHEDULES[name])(learning_rate, num_train_steps, **kwargs)
+    return _class("schedule", name, SCHEDULES)(learning_rate, num_train_steps, **kwargs)
 
 
-def _class(choice: _Choice) -> Any:
-    module, name = choice.class_name.split(".")
+def _class(argument: str, name: str, choices: dict[str, _Choice]) -> Any:
+    if name not in choices:
+        raise InputError(f"`{argument}`={name}: must be one of {', '.join(choices)}")
+    module, name = choices[name].class_name.split(".")
     return getattr(importlib.import_module(f"albert_tf.optimization.{module}"), name)
