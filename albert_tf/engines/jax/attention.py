@@ -74,8 +74,7 @@ def short_attention(
 
     Args:
         query: `[batch, heads, seq, head_size]`; at most `LONGEST` tokens, a multiple of 128.
-        key: as `query`.
-        value: as `query`.
+        key, value: as `query`.
         attention_mask: as in `albert_tf.modeling.attention`; rows have `most_examples` at most.
         rate: probability of dropping a weight, in [0, 1).
         seed: integers `[2]`; not used if `rate` is 0.

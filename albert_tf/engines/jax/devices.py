@@ -149,22 +149,18 @@ class JaxDevices(Devices):
     shard_optimizer_state: bool = False
 
     @property
-    def _first(self) -> jax.Device:
-        return self.mesh.devices[0]
-
-    @property
     def num_replicas(self) -> int:
         return self.mesh.size
 
     @property
     def platform(self) -> str:
         """The name of the kind of devices: "cpu", "gpu" or "tpu"."""
-        return self._first.platform
+        return self.mesh.devices[0].platform
 
     @property
     def kind(self) -> str:
         """What JAX calls the devices, such as "TPU v6 lite"."""
-        return self._first.device_kind
+        return self.mesh.devices[0].device_kind
 
     @property
     def is_tpu(self) -> bool:
@@ -184,7 +180,7 @@ class JaxDevices(Devices):
         if self.is_tpu:
             return tpu_precision()
         if self.platform == "gpu":
-            major, minor = self._first.compute_capability.split(".")
+            major, minor = self.mesh.devices[0].compute_capability.split(".")
             return gpu_precision(self.kind, (int(major), int(minor)))
         return xla_cpu_precision()
 

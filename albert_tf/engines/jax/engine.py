@@ -5,6 +5,7 @@ Here are its evaluation and prediction steps, which run a model without dropout,
 
 import collections
 import contextlib
+import functools
 import os
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -86,8 +87,7 @@ class EvaluationStep(_ForwardStep):
             sums, weights = objective.sums(outputs, batch), objective.weights(batch)
             return (*jax.lax.psum((sums, weights), DATA), objective.predictions(outputs))
 
-        on_devices = (REPLICATED, REPLICATED, SPLIT)
-        super().__init__(model, devices, "evaluation", results, on_devices)
+        super().__init__(model, devices, "evaluation", results, (REPLICATED, REPLICATED, SPLIT))
 
     def __call__(
         self, batch: Batch
@@ -150,17 +150,11 @@ class JaxEngine(Engine):
         """Yield global batches, each copied to the devices while the one before is computed."""
         source = stream.batches(Shard(self.workers.index, self.workers.count))
         sharding = NamedSharding(self.devices.mesh, SPLIT)
-
-        def copy(rows: dict[str, np.ndarray]) -> dict[str, jax.Array]:
-            return {
-                name: jax.make_array_from_process_local_data(sharding, value)
-                for name, value in rows.items()
-            }
-
+        copy = functools.partial(jax.make_array_from_process_local_data, sharding)
         waiting: collections.deque = collections.deque()
         with contextlib.closing(prefetched(source, first_step)) as batches:
             for rows in batches:
-                waiting.append(copy(rows))
+                waiting.append(jax.tree.map(copy, rows))
                 if len(waiting) > 1:
                     yield waiting.popleft()
         yield from waiting

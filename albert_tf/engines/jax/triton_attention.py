@@ -37,8 +37,7 @@ def dropout_attention(query, key, value, ids, rate: float, seed, interpret: bool
     Args:
         query: `[batch, heads, seq, head_size]`; `seq` is a multiple of `BLOCK`, `head_size` among
             `HEAD_SIZES`.
-        key: as `query`.
-        value: as `query`.
+        key, value: as `query`.
         ids: of the examples of queries and keys, int32 `[batch, 2, seq]`; a query has the keys of
             its own.
         rate: probability of dropping a weight, in (0, 1).
@@ -188,8 +187,7 @@ def _attention(query, key, value, ids, words, rate, interpret):
 
 def _attention_forward(query, key, value, ids, words, *options):
     tensors, sums = (query, key, value), jax.ShapeDtypeStruct(query.shape[:2], jnp.float32)
-    results = query, sums
-    context, sums = _call(_forward_kernel, "forward", words, ids, tensors, results, *options)
+    context, sums = _call(_forward_kernel, "forward", words, ids, tensors, (query, sums), *options)
     return context, (ids, words, tensors, context, sums)
 
 
