@@ -11,6 +11,7 @@ Library code takes the dataclass; only `command` ever looks at the command line.
 """
 
 import dataclasses
+import functools
 import operator
 import os
 import sys
@@ -39,7 +40,6 @@ _DEFINE: dict[type, Callable[..., Any]] = {
     bool: flags.DEFINE_bool,
     tuple: flags.DEFINE_list,
 }
-
 
 # How the names of options end that are paths.
 _PATHS = ("_dir", "_dirs", "_file", "_files", "_path")
@@ -249,9 +249,7 @@ def command(
     fields = dataclasses.fields(options_class)  # type: ignore[arg-type]  # a dataclass
     flag_of = {field.name: f"--{flag_name(field)}" for field in fields}
     packages = {"albert_tf", "__main__", options_class.__module__.partition(".")[0]}
-
-    def rename(message: str) -> str:
-        return renamed(message, flag_of.get)
+    rename = functools.partial(renamed, name_of=flag_of.get)
 
     def main(arguments: list[str]) -> int:
         program = program_name()

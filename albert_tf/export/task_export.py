@@ -106,13 +106,9 @@ class TaskExport(tf.Module, abc.ABC):
         """Return outputs of the model for windows, `[windows, seq]`, computed in batches."""
         windows = tf.shape(features["input_ids"])[0]
 
-        def more(first, *arrays):
-            return first < windows
-
         def read(first, *arrays):
             after = first + _BATCH
-            part = {name: values[first:after] for name, values in features.items()}
-            outputs = self._model(part)
+            outputs = self._model({name: values[first:after] for name, values in features.items()})
             pairs = zip(arrays, names, strict=True)
             number = first // _BATCH
             return after, *(array.write(number, outputs[name]) for array, name in pairs)
@@ -125,7 +121,9 @@ class TaskExport(tf.Module, abc.ABC):
             )
             for name in names
         ]
-        _, *arrays = tf.while_loop(more, read, [0, *arrays], parallel_iterations=1)
+        _, *arrays = tf.while_loop(
+            lambda first, *_: first < windows, read, [0, *arrays], parallel_iterations=1
+        )
         return {name: array.concat() for name, array in zip(names, arrays, strict=True)}
 
 

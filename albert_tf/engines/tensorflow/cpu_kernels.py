@@ -64,11 +64,7 @@ def _sigmoid(x):
 
 def _of_tensors(function):
     """Convert variables to tensors, since custom gradients do not see variables."""
-
-    def call(*inputs):
-        return function(*(tf.convert_to_tensor(each) for each in inputs))
-
-    return call
+    return lambda *inputs: function(*(tf.convert_to_tensor(each) for each in inputs))
 
 
 @_of_tensors

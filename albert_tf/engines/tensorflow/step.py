@@ -69,11 +69,7 @@ class TrainingExecution(Execution):
         function = self._functions[layer]
         if self.remat:
             function = rematerialize(function)
-
-        def call(hidden, attention_mask, **options):
-            return function(hidden, attention_mask, *matrices, **options)
-
-        return call
+        return lambda hidden, mask, **options: function(hidden, mask, *matrices, **options)
 
     def _function(self, layer) -> Callable:
         def function(hidden, attention_mask, *matrices, **options):

@@ -23,7 +23,6 @@ jax.config.update("jax_platforms", "cpu")
 
 _JAX_KERNELS = create_kernels("plain", "tpu")
 
-
 _convert = functools.partial(
     jax2tf.convert,
     native_serialization_platforms=("tpu",),
@@ -74,17 +73,13 @@ def _add_norm(*inputs):
 
 
 def _project_heads(hidden, kernel, bias, heads):
-    def project(*inputs):
-        return _JAX_KERNELS.project_heads(*inputs, heads)
-
+    project = functools.partial(_JAX_KERNELS.project_heads, heads=heads)
     return _on_tensors(project)(hidden, kernel, bias)
 
 
 def _dropout(inputs, rate, seed):
-    def drop(inputs, seed):
-        return _JAX_KERNELS.dropout(inputs, rate, seed)
-
-    return _on_tensors(drop)(inputs, tf.cast(seed, tf.uint32))
+    drop = _on_tensors(lambda inputs, seed: _JAX_KERNELS.dropout(inputs, rate, seed))
+    return drop(inputs, tf.cast(seed, tf.uint32))
 
 
 def _attention(query, key, value, attention_mask, dropout=None):
