@@ -26,7 +26,6 @@ Value = TypeVar("Value")
 _LINGER_SECONDS = 1.0
 _UNAVAILABLE, _FAILED = 254, 255  # above every signal's number
 
-
 # Time for a report to arrive, and for a process to end by itself after one. The chief, to which all
 # others are connected, takes twice as long.
 _ARRIVAL_SECONDS, _GRACE_SECONDS = 1.0, 3.0
@@ -134,7 +133,7 @@ class Workers:
         self,
         addresses: Sequence[str] = (),
         index: int = 0,
-        all_reduce: Callable[[list[float]], Sequence[float]] | None = None,
+        all_reduce: Callable[[list[float]], Sequence[float]] = list,
         board: Board | None = None,
     ):
         self._addresses = tuple(addresses)
@@ -206,8 +205,7 @@ class Workers:
         """
         if self.count == 1:
             return
-        chiefs = self.from_chief(lambda: values)
-        difference = _difference(json.loads(json.dumps(values)), chiefs)
+        difference = _difference(json.loads(json.dumps(values)), self.from_chief(lambda: values))
         differs = self._gather(bool(difference))
         if not any(differs):
             return
@@ -269,19 +267,14 @@ class Workers:
     def _gather(self, own: int) -> list[int]:
         values = [0.0] * self.count
         values[self.index] = float(own)
-        return [int(value) for value in self._sum(values)]
+        return [int(value) for value in self._all_reduce(values)]
 
     def _from_one(self, text: str) -> str:
         """Return to all the text of the only worker that has one."""
         content = text.encode()
         length = max(self._gather(len(content)))
-        values = map(float, content or bytes(length))
-        return bytes(map(int, self._sum(list(values)))).decode()
-
-    def _sum(self, values: list[float]) -> Sequence[Any]:
-        if self._all_reduce is None:
-            raise ValueError("several workers need `all_reduce`")
-        return self._all_reduce(values)
+        values = list(map(float, content or bytes(length)))
+        return bytes(map(int, self._all_reduce(values))).decode()
 
 
 # Endings of the options that may differ from worker to worker. Machines may have the same files in
