@@ -17,15 +17,9 @@ class Compiled:
         memory: bytes of HBM that a device needs for variables, batch, temporaries and program.
         available: bytes of HBM available to the compiler, if it reports them.
         flops: operations of the matrix products of one step on one device, custom kernels included.
-        memory_bytes: traffic between a device and its HBM in one step.
-        cycles: the compiler's estimate for one step, without communication and custom kernels; of
-            a GPU, the sum over its kernels (`albert_tf.preflight.gpu_costs`).
-        kernel_cycles: cycles of custom kernels in one step, by their schedules
-            (`albert_tf.preflight.costs`).
-        reduced_bytes: bytes that are all-reduced in one step.
-        fused_attention: kernels of fused attention that a GPU runs in one step.
-        update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
-        update_cycles: part of `cycles` outside the loop over micro-batches.
+        memory_bytes, cycles, kernel_cycles, reduced_bytes, fused_attention: of one step, as in
+            `albert_tf.preflight.costs.Costs`.
+        update_memory_bytes, update_cycles: their parts outside the loop over micro-batches.
         error: one line, if compilation failed for another reason than memory.
     """
 

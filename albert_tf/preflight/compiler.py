@@ -1,6 +1,7 @@
 """Compiles training steps in processes of their own, and keeps the programs that they share."""
 
 import dataclasses
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -42,7 +43,6 @@ class Compiler:
         self.line = ProgressLine()
         self._folder = tempfile.mkdtemp(prefix="preflight-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._requests: dict[str, str] = {}
         self._has_rows = has_rows(manifests(options))
 
     def compile(self, where: Slice | Gpus, batch: int, micro: int, remat: bool) -> Compiled:
@@ -68,11 +68,10 @@ class Compiler:
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
         request = to_json(dataclasses.asdict(Request(replicas, asked, self._has_rows)))
-        if request not in self._requests:
-            path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
-            write_text(path, request)
-            self._requests[request] = path
-        return self._requests[request]
+        digest = hashlib.sha256(request.encode()).hexdigest()  # the same file for the same request
+        path = os.path.join(self._folder, f"{digest}.json")
+        write_text(path, request)
+        return path
 
     def _program(self, request: str, what: str) -> str:
         """Return the file of a program of TensorFlow, which slices of as many devices share."""

@@ -23,7 +23,8 @@ class Costs(NamedTuple):
 
     Attributes:
         memory_bytes: bytes read from and written to HBM.
-        cycles: the compiler's estimate, without communication and custom kernels.
+        cycles: the compiler's estimate, without communication and custom kernels; of a GPU, the sum
+            over its kernels (`albert_tf.preflight.gpu_costs`).
         reduced_bytes: bytes that are all-reduced.
         kernel_flops: operations of the matrix products that custom kernels stand for.
         kernel_cycles: the cycles that they take.
@@ -158,10 +159,7 @@ def memory_bytes(type_text: str) -> float:
         if not _ON_CHIP.search(layout):
             digits = re.search(r"\d+", dtype)
             bits = _BITS.get(dtype, int(digits[0]) if digits else 0)
-            size = 1
-            for number in filter(None, shape.split(",")):
-                size *= int(number)
-            total += size * bits / 8
+            total += math.prod(map(int, filter(None, shape.split(",")))) * bits / 8
     return total
 
 

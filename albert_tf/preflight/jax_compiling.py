@@ -10,12 +10,12 @@ those of the TensorFlow engine, since a program of JAX names the devices that it
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 # First, since it has JAX look for no TPU on this machine or in Cloud metadata.
 from albert_tf.preflight.compiling import find_devices, measure, write_result  # isort: skip
 
 import jax
+import keras
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -41,22 +41,15 @@ def lower(asked: Request, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
     )
     engine = JaxEngine(devices_of_slice)
     task = find_pretraining_task("sop")
-    config = find_config(options)
     with engine.devices.scope():
-        model = task.model(config, dtype=options.dtype_policy)
+        model = task.model(find_config(options), dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)
-    variables = {v.path: v for v in (*model.weights, *step.optimizer.variables)}
 
-    def shape(path: str, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
-        variable = variables[path]
+    def shape(variable: keras.Variable) -> jax.ShapeDtypeStruct:
+        sharding = step._sharding_of(variable)
         return jax.ShapeDtypeStruct(variable.shape, variable.dtype, sharding=sharding)
 
-    state: dict[str, Any] = {
-        group: {path: shape(path, sharding) for path, sharding in step.shardings[group].items()}
-        for group in ("params", "optimizer")
-    }
-    state["step"] = shape(step.optimizer.iterations.path, step.shardings["step"])
     batch = {
         name: jax.ShapeDtypeStruct(
             (options.train_batch_size, *feature.shape),
@@ -65,7 +58,7 @@ def lower(asked: Request, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
         )
         for name, feature in asked.features.items()
     }
-    return step.program.lower(state, batch)
+    return step.program.lower(step._mapped(shape), batch)
 
 
 def compile_step(asked: Request, where: Slice | Gpus, trips: int) -> Compiled:

@@ -64,14 +64,13 @@ def lower(asked: Request) -> bytes:
     of a batch and all variables, which the outputs take the place of.
     """
     options, replicas = asked.options, asked.replicas
-    config = find_config(options)
     task = find_pretraining_task("sop")
     devices = TensorFlowDevices(
         SliceStrategy(replicas), within_xla=True, jax_kernels=options.attention != "plain"
     )
     engine = TensorFlowEngine(devices)
     with engine.devices.scope():
-        model = task.model(config, dtype=options.dtype_policy)
+        model = task.model(find_config(options), dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)
     share = engine.devices.per_replica("train_batch_size", options.train_batch_size)
