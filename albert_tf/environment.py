@@ -142,8 +142,7 @@ def quiet_import() -> Iterator[None]:
 def cache_folder() -> str:
     """Return the folder that `ALBERT_TF_CACHE` names, or `~/.cache/albert_tf`."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.environ.get("ALBERT_TF_CACHE") or os.path.join(cache, "albert_tf")
-    return os.path.expanduser(folder)
+    return os.path.expanduser(os.environ.get("ALBERT_TF_CACHE") or f"{cache}/albert_tf")
 
 
 def version() -> str:

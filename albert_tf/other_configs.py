@@ -68,7 +68,6 @@ _IGNORED = frozenset(
     """.split()  # noqa: SIM905
 )
 
-
 # Keys of BERT's configs that no code reads. They may be left over in a config of the original, too.
 BERT_KEYS = (
     "directionality",

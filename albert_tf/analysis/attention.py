@@ -104,8 +104,8 @@ def uniform_statistics(maps: AttentionMaps) -> dict[str, float]:
 def run(options: AttentionOptions) -> dict[str, Any]:
     """Print the statistics, and return `attention.json` and the page `attention.html`."""
     preset = open_model(options.model, options)
-    encoder = create_encoder(preset)
-    maps = attention_maps(encoder, preset.tokenizer, options.text, options.text_pair)
+    texts = options.text, options.text_pair
+    maps = attention_maps(create_encoder(preset), preset.tokenizer, *texts)
     statistics, uniform = attention_statistics(maps), uniform_statistics(maps)
     layers, heads = maps.weights.shape[:2]
     print(f"{counted(len(maps.tokens), 'token')}: {' '.join(maps.tokens)}")

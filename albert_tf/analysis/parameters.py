@@ -32,7 +32,6 @@ _PICTURED = {
     "others": "#9aa5b1",
 }
 
-
 # Bytes per parameter in float32 training: the weight, its gradient, and the two moments that LAMB
 # and AdamW keep.
 MEMORY = {"weights": 4, "gradients": 4, "optimizer": 8}

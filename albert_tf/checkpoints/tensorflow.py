@@ -159,8 +159,7 @@ def open_checkpoint(path: str) -> tuple[Reader, dict[str, Tensor]]:
         try:
             yield
         except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-            reason = tensorflow_reason(error)
-            raise InputError(f"{path}: {what}cannot be read ({reason})") from None
+            raise InputError(f"{path}: {what}cannot be read ({tensorflow_reason(error)})") from None
 
     def read(name: str) -> np.ndarray:
         with errors_of(f"{name} "):

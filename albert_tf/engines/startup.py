@@ -112,7 +112,6 @@ def _remove_incomplete(folder: str) -> None:
     """
     names = set(os.listdir(folder))
     for name in names:
-        path = os.path.join(folder, name)
         if name.endswith("-cache") and name.removesuffix("-cache") + "-atime" not in names:
             with contextlib.suppress(OSError):
-                os.remove(path)
+                os.remove(os.path.join(folder, name))

@@ -129,8 +129,7 @@ def export_saved_model(options: ExportOptions) -> None:
         encoder = model.encoder if kind else model
         lines = [_write_encoder(os.path.join(folder, ENCODER), source, encoder, matched)]
         if with_preprocess:
-            preprocess = os.path.join(folder, PREPROCESS)
-            lines.append(_write_preprocess(preprocess, source, seq_length))
+            lines.append(_write_preprocess(os.path.join(folder, PREPROCESS), source, seq_length))
         tasks = {}
         if kind and with_task:
             trained = TrainedModel(head, model, source.tokenizer, source.adjacent, settings)

@@ -25,7 +25,6 @@ FOLDER = "tflite"
 # Number of sequences on which outputs are compared.
 _COMPARED = 8
 
-
 # Output -> largest absolute difference from the model, and largest absolute value of the model's.
 Differences = dict[str, tuple[float, float]]
 

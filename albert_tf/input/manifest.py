@@ -25,7 +25,6 @@ _MOST_IDS = 10_000_000
 _Id = Annotated[int, Meta(ge=0, le=_MOST_IDS)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 
-
 # In the order of `Masking`.
 _OF_DYNAMIC_MASKING = (
     "masked_lm_prob",

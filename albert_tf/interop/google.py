@@ -64,8 +64,7 @@ def read_google_checkpoint(path: str) -> Weights:
 
 def write_google(folder: str, model: ConvertedModel) -> None:
     """Write a folder with a checkpoint that the original code restores, and its config."""
-    path = os.path.join(folder, f"{NAME}-{model.step}")
-    write_google_checkpoint(path, model.values, model.step)
+    write_google_checkpoint(f"{folder}/{NAME}-{model.step}", model.values, model.step)
     config = dataclasses.replace(model.config, parameter_sharing=None)  # unknown to the original
     write_adjacent_files(folder, model, config)
 

@@ -332,5 +332,4 @@ def write_weights(
         "architectures": [architecture],
         **to_huggingface(dataclasses.asdict(config), family),
     }
-    text = json.dumps(described, indent=2, sort_keys=True)
-    write_text(os.path.join(folder, CONFIG), text + "\n")
+    write_text(f"{folder}/{CONFIG}", json.dumps(described, indent=2, sort_keys=True) + "\n")

@@ -242,9 +242,7 @@ class Evaluation:
 
     def evaluate(self) -> dict[str, float]:
         """Return metrics of the current weights, and their loss."""
-        if self._records is None:
-            raise ValueError("no records to evaluate on")
-        stream = self._records.evaluation_stream(self._options)
+        stream = _first(self._records).evaluation_stream(self._options)
         limit = self._options.max_eval_steps
         results, self._predictions = evaluate(self._engine, self._step, stream, limit)
         if results.get("characters_weight"):
