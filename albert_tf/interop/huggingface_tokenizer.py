@@ -22,16 +22,11 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.tokenizers import wordpiece
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer, read_model
 from albert_tf.tokenizers.tokenizer_json import UNREACHABLE
-from albert_tf.tokenizers.wordpiece import (
-    CONTINUES,
-    IDEOGRAPHS,
-    LONGEST_WORD,
-    WordPieceTokenizer,
-    without_controls,
-)
+from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 from albert_tf.tokenizers.words import WORD_START, character_ranges
 
 # AlbertTokenizer and BertTokenizer build their own normalization (other quotes, other accents) and
@@ -150,7 +145,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
 def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
     normalization = tokenizer.normalization
     steps: list[normalizers.Normalizer] = []
-    replaced = _replaced(lambda text: without_controls(text, normalization))
+    replaced = _replaced(lambda text: wordpiece.without_controls(text, normalization))
     for replacement, characters in replaced.items():  # by nothing, and by a space
         steps.append(normalizers.Replace(_any_of(characters), replacement))
     alone = [
@@ -167,19 +162,19 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
         models.WordPiece(
             {piece: id for id, piece in enumerate(tokenizer.pieces[: tokenizer.base_size])},
             unk_token=tokenizer.pieces[tokenizer.unk_id],
-            max_input_chars_per_word=LONGEST_WORD,
-            continuing_subword_prefix=CONTINUES,
+            max_input_chars_per_word=wordpiece.LONGEST_WORD,
+            continuing_subword_prefix=wordpiece.CONTINUES,
         )
     )
     backend.normalizer = normalizers.Sequence(steps)
     spaces = _ranges(map(ord, filter(str.isspace, _characters())))
     if normalization.tokenize_chinese_chars:
-        alone += map(ord, re.findall(f"[{IDEOGRAPHS}]", "".join(_characters())))
+        alone += map(ord, re.findall(f"[{wordpiece.IDEOGRAPHS}]", "".join(_characters())))
     own_words = _ranges(alone)
-    length = f"{{1,{LONGEST_WORD}}}" if normalization.unicode_form else "+"
+    length = f"{{1,{wordpiece.LONGEST_WORD}}}" if normalization.unicode_form else "+"
     word = Regex(f"[{own_words}]|[^{spaces}{own_words}]{length}")
     backend.pre_tokenizer = pre_tokenizers.Split(word, "removed", invert=True)
-    backend.decoder = decoders.WordPiece(CONTINUES)
+    backend.decoder = decoders.WordPiece(wordpiece.CONTINUES)
     return backend
 
 

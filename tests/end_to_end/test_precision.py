@@ -17,7 +17,7 @@ def test_a_run_keeps_its_precision_on_another_machine(project, tmp_path, monkeyp
 
     def processor(dtype: str) -> None:
         chosen = (dtype, "a test says so")
-        monkeypatch.setattr("albert_tf.engines.tensorflow.devices.cpu_precision", lambda: chosen)
+        monkeypatch.setattr("albert_tf.hardware.cpu_precision", lambda: chosen)
 
     processor("bfloat16")
     printed = train("out", "--dtype=auto", "--num_train_steps=6")

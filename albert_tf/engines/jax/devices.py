@@ -18,6 +18,7 @@ from jax._src import distributed  # what the processes write to each other
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
+from albert_tf import hardware
 from albert_tf.engines import early_failures
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions, started_by_srun
 from albert_tf.engines.devices import Devices, check_all_devices, check_options, check_tpu_cores
@@ -25,14 +26,6 @@ from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Board, Workers
 from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, WorkerLost
-from albert_tf.hardware import (
-    gpu_peak,
-    gpu_precision,
-    tpu_chips,
-    tpu_peak_flops,
-    tpu_precision,
-    xla_cpu_precision,
-)
 from albert_tf.logs import counted
 
 # The axis of the mesh over which every batch is split.
@@ -62,7 +55,7 @@ def _runs_with_others(options: DeviceOptions) -> bool:
     if any(getattr(options, name) is not None for name in PROCESS_FLAGS) or started_by_srun():
         return True
     # JAX asks Cloud's metadata server, which exists on TPU VMs only, how many hosts there are.
-    return bool(tpu_chips()) and os.environ.get("JAX_PLATFORMS", "tpu") != "cpu"
+    return bool(hardware.tpu_chips()) and os.environ.get("JAX_PLATFORMS", "tpu") != "cpu"
 
 
 def _join(options: DeviceOptions) -> JaxWorkers:
@@ -171,18 +164,18 @@ class JaxDevices(Devices):
 
     def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
         kind = self.kind
-        peak = peak_tflops * 1e12 or (tpu_peak_flops(kind) if self.is_tpu else None)
+        peak = peak_tflops * 1e12 or (hardware.tpu_peak_flops(kind) if self.is_tpu else None)
         if not peak and self.platform == "gpu":
-            peak = (gpu_peak(kind) or 0.0) * 1e12
+            peak = (hardware.gpu_peak(kind) or 0.0) * 1e12
         return peak * self.num_replicas if peak else None
 
     def preferred_dtype(self) -> tuple[str, str]:
         if self.is_tpu:
-            return tpu_precision()
+            return hardware.tpu_precision()
         if self.platform == "gpu":
             major, minor = self.mesh.devices[0].compute_capability.split(".")
-            return gpu_precision(self.kind, (int(major), int(minor)))
-        return xla_cpu_precision()
+            return hardware.gpu_precision(self.kind, (int(major), int(minor)))
+        return hardware.xla_cpu_precision()
 
     def memory_peak(self) -> int | None:
         statistics = [device.memory_stats() for device in self.mesh.local_devices]

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from albert_tf import hardware
 from albert_tf.engines.device_options import PROCESS_FLAGS, DeviceOptions, started_by_srun
 from albert_tf.engines.devices import Devices, check_all_devices, check_options, check_tpu_cores
 from albert_tf.engines.tensorflow import workers
@@ -16,16 +17,6 @@ from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, tensorflow_reason
-from albert_tf.hardware import (
-    GENERATIONS,
-    cpu_precision,
-    gpu_peak,
-    gpu_precision,
-    local_tpu_peak_flops,
-    tpu_chips,
-    tpu_precision,
-    xla_cpu_precision,
-)
 
 
 @dataclasses.dataclass(eq=False)
@@ -94,18 +85,18 @@ class TensorFlowDevices(Devices):
             return peak_tflops * 1e12 * self.num_replicas
         if self.is_tpu:
             # All chips of all hosts compute, whether a chip is one replica or two.
-            return local_tpu_peak_flops() * self.strategy.extended.num_hosts or None
-        peak = gpu_peak((self._gpu_details or {}).get("device_name") or "")
+            return hardware.local_tpu_peak_flops() * self.strategy.extended.num_hosts or None
+        peak = hardware.gpu_peak((self._gpu_details or {}).get("device_name") or "")
         return peak * 1e12 * self.num_replicas if peak else None
 
     def preferred_dtype(self) -> tuple[str, str]:
         if self.is_tpu:
-            return tpu_precision()
+            return hardware.tpu_precision()
         if (gpu := self._gpu_details) is not None:
-            return gpu_precision(
+            return hardware.gpu_precision(
                 gpu.get("device_name", "this GPU"), gpu.get("compute_capability", (0, 0))
             )
-        return xla_cpu_precision() if self.jit_compile else cpu_precision()
+        return hardware.xla_cpu_precision() if self.jit_compile else hardware.cpu_precision()
 
     def memory_peak(self) -> int | None:
         gpus = tf.config.list_logical_devices("GPU")
@@ -236,8 +227,8 @@ def _can_use_jax_kernels(attention: str, strategy: tf.distribute.Strategy) -> bo
         InputError: If they do not, and `attention` is "fused".
     """
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    chips = tpu_chips() if is_tpu and attention != "plain" else []
-    runs = bool(chips) and all("jax" in GENERATIONS[chip].engines for chip in chips)
+    chips = hardware.tpu_chips() if is_tpu and attention != "plain" else []
+    runs = bool(chips) and all("jax" in hardware.GENERATIONS[chip].engines for chip in chips)
     if attention == "fused" and not runs:
         raise InputError("`attention`=fused: needs `engine`=jax, or a TPU v4 or later")
     installed = importlib.util.find_spec("jax") is not None

@@ -75,7 +75,7 @@ def test_the_end_of_the_terminal_is_heeded_as_before(on_jax, monkeypatch, ignore
 def test_a_process_is_alone_unless_it_is_told_of_others(monkeypatch):
     for name in ("SLURM_NTASKS", "SLURM_STEP_NODELIST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(devices, "tpu_chips", list)
+    monkeypatch.setattr(devices.hardware, "tpu_chips", list)
     assert not devices._runs_with_others(DeviceOptions())
     assert devices._runs_with_others(DeviceOptions(process_id=0))
     monkeypatch.setenv("SLURM_NTASKS", "4")
@@ -83,7 +83,7 @@ def test_a_process_is_alone_unless_it_is_told_of_others(monkeypatch):
     monkeypatch.setenv("SLURM_STEP_NODELIST", "n[1-4]")
     assert devices._runs_with_others(DeviceOptions())
     monkeypatch.undo()
-    monkeypatch.setattr(devices, "tpu_chips", lambda: ["v5e"] * 4)
+    monkeypatch.setattr(devices.hardware, "tpu_chips", lambda: ["v5e"] * 4)
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     assert devices._runs_with_others(DeviceOptions())  # how many hosts there are, Cloud knows
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")

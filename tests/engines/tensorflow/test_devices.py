@@ -165,7 +165,7 @@ def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
 def test_a_tpu_uses_the_kernels_of_jax(monkeypatch, chips, jax, attention, used):
     strategy = tf.distribute.TPUStrategy.__new__(tf.distribute.TPUStrategy)
     monkeypatch.setitem(STRATEGIES, "tpu", lambda options: (strategy, workers.TensorFlowWorkers()))
-    monkeypatch.setattr(devices, "tpu_chips", lambda: chips)
+    monkeypatch.setattr(devices.hardware, "tpu_chips", lambda: chips)
     monkeypatch.setattr(devices.importlib.util, "find_spec", lambda name: name if jax else None)
     options = DeviceOptions(strategy="tpu", use_tpu=True, attention=attention)
     if isinstance(used, bool):

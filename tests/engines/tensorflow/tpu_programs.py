@@ -117,7 +117,7 @@ def check_pretraining(folder: pathlib.Path) -> None:
     )
     training = dataclasses.replace(options, **IN_MICRO_BATCHES, output_dir=f"{folder}/micro")
     check(pretrain, training, "training")
-    with mock.patch.object(devices, "tpu_chips", return_value=["v4"]):
+    with mock.patch.object(devices.hardware, "tpu_chips", return_value=["v4"]):
         check(pretrain, dataclasses.replace(training, attention="fused"), "training")
     with mock.patch.object(TrainingStep, "__call__", untrained):
         pretrain(options)
