@@ -48,8 +48,7 @@ class AlbertConfig:
 
     Args:
         vocab_size: number of token ids.
-        embedding_size: width E of the embeddings; if it differs from `hidden_size`, a projection
-            E -> H follows them.
+        embedding_size: width E of the embeddings; unless it is H, a projection E -> H follows them.
         hidden_size: width H of the layers; a multiple of `num_attention_heads`.
         num_hidden_layers: number of layers L; a multiple of `num_hidden_groups`.
         num_hidden_groups: layers are divided into this many groups, each with its own parameters.
@@ -186,8 +185,7 @@ class AlbertConfig:
             source: origin of the values, for errors.
 
         Raises:
-            InputError: If a key is unknown, a value is out of range, or the values describe
-                another architecture.
+            InputError: If a key is unknown, a value is out of range, or it is another architecture.
         """
         known = {field.name for field in dataclasses.fields(cls)}
         others = (*_ONLY_STRUCTURE, *_IGNORED, *other_configs.BERT_KEYS)

@@ -77,8 +77,7 @@ def enable_onednn() -> None:
 def restart_with_kept_memory() -> None:
     """Start this process again, under the same id, such that glibc keeps the memory it frees.
 
-    glibc reads its settings only when a process starts. Nothing happens where there is no glibc;
-    further as of `_restart`.
+    glibc reads its settings only when a process starts. Nothing happens without it; see `_restart`.
     """
     if platform.libc_ver()[0] == "glibc":
         _restart("GLIBC_TUNABLES", KEPT_MEMORY)

@@ -23,8 +23,7 @@ class InputError(ValueError):
 
     The message is one line that names the argument or file, its value, and what would be valid.
     Names of arguments are in backticks: ``InputError("`batch_size`=0: must be at least 1")``.
-    Commands print them as flags (`--batch_size=0: ...`), without a traceback, and end with exit
-    code 1.
+    Commands print them as flags (`--batch_size=0: ...`), without a traceback; the exit code is 1.
 
     Example:
         >>> try:

@@ -37,8 +37,7 @@ def pretraining_flops(
 ) -> float:
     """Return the operations of pretraining for the forward and backward pass of one example.
 
-    There are `predictions` positions at which tokens are predicted; they and `length` include
-    padding.
+    Tokens are predicted at `predictions` positions; these and `length` include padding.
     """
     e, h = config.embedding_size, config.hidden_size
     masked_lm = predictions * (2 * h * e + 2 * e * config.vocab_size)

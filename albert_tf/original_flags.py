@@ -1,7 +1,6 @@
 """Flags of the original project's programs that the programs of this project do not have.
 
-A value that changes nothing here is accepted. Any other is refused in one line that names what
-replaces the flag.
+A value that changes nothing is accepted. Any other is refused in a line that names a replacement.
 """
 
 from collections.abc import Mapping

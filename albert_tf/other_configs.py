@@ -1,7 +1,6 @@
 """Translation of the configs of other projects: Hugging Face's, BERT's, and albert_zh's.
 
-BERT is an ALBERT whose layers share nothing: each is its own group, and the embeddings have the
-width of the layers.
+BERT is an ALBERT whose layers share nothing, each its own group, with embeddings of their width.
 
 The first Chinese ALBERT models (github.com/brightmart/albert_zh) come from BERT's code. Their
 network differs from the original ALBERT only in the embeddings: the product of two factors, V x E

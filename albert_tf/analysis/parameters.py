@@ -32,8 +32,7 @@ _PICTURED = {
     "others": "#9aa5b1",
 }
 
-# Bytes per parameter in float32 training: the weight, its gradient, and the two moments that LAMB
-# and AdamW keep.
+# Bytes per parameter in float32 training: weight, gradient, and the two moments of LAMB and AdamW.
 MEMORY = {"weights": 4, "gradients": 4, "optimizer": 8}
 # Parts between a token id and the first layer.
 _BEFORE_LAYERS = ("token embeddings", "projection")
@@ -47,8 +46,7 @@ class Part(NamedTuple):
     Attributes:
         name: of the part.
         parameters: number of its parameters, shared ones counted once.
-        flops: operations of the forward pass of one sequence, shared parameters counted at every
-            use.
+        flops: operations of the forward pass of a sequence, shared parameters at every use.
     """
 
     name: str

@@ -25,8 +25,7 @@ def check_engine(folder: str, engine: str) -> None:
     """Check that an engine can train in `output_dir`, which need not exist.
 
     Raises:
-        InputError: If the folder has checkpoints of another engine, or is on a server on which no
-            engine can keep any.
+        InputError: If the folder has checkpoints of another engine, or its server can keep none.
     """
     # Orbax and tensorstore take some characters for patterns, others for parts of an address.
     if is_remote(folder) and (not folder.startswith("gs://") or set(folder) & set("*?[#%")):

@@ -279,8 +279,7 @@ class CheckpointFolder(abc.ABC):
     ) -> None:
         """List a complete checkpoint as the latest, then remove those that it replaces.
 
-        They stay listed until they are removed, so that a run that is killed before removes them
-        after its next save.
+        They stay listed until then: a run that is killed before removes them after its next save.
 
         Args:
             path: of the checkpoint.

@@ -124,8 +124,7 @@ class OrbaxFolder(CheckpointFolder):
 def _unfinished_path(path: str) -> str:
     """Return where orbax writes a checkpoint until it is complete.
 
-    Remote files cannot be renamed in one step. There, checksums, which are written last, complete
-    a checkpoint.
+    Remote files cannot be renamed in one step: checksums, written last, complete a checkpoint.
     """
     folder, name = os.path.split(path)
     return path if files.is_remote(path) else os.path.join(folder, f".{name}{_UNFINISHED}")

@@ -37,8 +37,7 @@ class Checkpoints(AbstractContextManager):
     Saving happens in the background: values are copied to host memory and written from there. A
     checkpoint is listed as the latest when every byte of it is on the disk, so a run that is killed
     at any moment leaves the previous checkpoint as the latest one. All workers must save the same
-    steps. Leaving the `with` block waits for the last save; an error that ended the block hides an
-    error of the save.
+    steps. Leaving the `with` block waits for the last save; an error of the block hides its error.
 
     Args:
         folder: where checkpoints are kept; exists.

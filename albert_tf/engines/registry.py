@@ -46,8 +46,7 @@ def select_engine(name: str) -> None:
     """Make Keras, which must not be loaded yet, use the framework of an engine.
 
     Raises:
-        InputError: If there is no such engine, it is not installed, or Keras is loaded with another
-            backend.
+        InputError: If there is no such engine, it is not installed, or Keras has another backend.
     """
     entry = find_engine(name)
     for package in entry.requires:

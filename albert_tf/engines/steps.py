@@ -18,8 +18,7 @@ from albert_tf.optimization.optimizers import AdamW
 # `length` is that of its sequences, padding included.
 HISTORY = ("loss", "gradient_norm", "finite", "length")
 
-# Returns sums and weights of an objective over a global batch, and its `predictions`, without
-# dropout.
+# Returns sums and weights of an objective over a global batch, and `predictions`; no dropout.
 EvaluationStep: TypeAlias = Callable[
     [Any], tuple[dict[str, float], dict[str, float], dict[str, np.ndarray]]
 ]

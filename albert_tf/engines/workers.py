@@ -115,8 +115,7 @@ class Workers:
     the classes `_errors` whose messages match `_about_workers`, and may name others as `task:1`.
 
     Args:
-        addresses: host:port of every worker, the chief's first; empty for a process that trains
-            alone.
+        addresses: host:port of every worker, the chief's first; empty for a single one.
         index: this process's place among them.
         all_reduce: sums a list of small whole numbers, element by element, over all workers.
         board: without it, a worker that fails by itself leaves the others waiting.

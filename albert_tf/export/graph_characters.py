@@ -152,9 +152,8 @@ class GraphReplacements:
         """Replace int32 numbers `[n]`.
 
         Returns:
-            int32 `[m]`, the new numbers; int32 `[m]`, the index of the old number that each comes
-            from; int32 `[m]`, its position in that replacement; and int32 `[n]`, the length of
-            each replacement.
+            int32 `[m]`: the new numbers, the index of the old number that each comes from, and its
+            position in that replacement; and int32 `[n]`, the length of each replacement.
         """
         rules = self._rule_of(numbers)
         starts = tf.gather(self._starts, rules)

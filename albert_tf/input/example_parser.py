@@ -1,7 +1,6 @@
 """Parses `tf.train.Example` protocol buffers into arrays, without TensorFlow.
 
-One compiled loop parses all examples of a batch, without the lock of the interpreter, so several
-threads can parse at once.
+One compiled loop parses a batch, without the lock of the interpreter: threads can parse at once.
 """
 
 import math

@@ -124,8 +124,7 @@ class RecordBatches:
 
         Raises:
             IndexError: If there is no such batch.
-            InputError: If a record is damaged, or its example has other features, lengths or
-                values.
+            InputError: If a record is damaged, or has other features, lengths or values.
             OSError: If a file cannot be read. A window that could not be read is not read again.
         """
         if not 0 <= step < len(self):

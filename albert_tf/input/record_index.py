@@ -91,8 +91,7 @@ class RecordIndex(NamedTuple):
         """Return the index of some TFRecord files, with the given `indexes` or those found.
 
         Raises:
-            InputError: If a file is truncated or not a TFRecord file, or there is no example at
-                all.
+            InputError: If a file is truncated or no TFRecord file, or there is no example at all.
         """
         if indexes is None:
             indexes = find_indexes(paths)

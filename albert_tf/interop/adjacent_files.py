@@ -87,8 +87,7 @@ class AdjacentFiles:
 
     Attributes:
         vocabulary: path of the vocabulary.
-        labels: labels of a classifier or tags of a tagger, by id; a `ValueText` for one that is a
-            number or bool.
+        labels: of a classifier, or tags of a tagger, by id; a `ValueText` for a number or bool.
         results: the lines of `eval_results.txt`, name -> value.
         evaluated: the sets that the results are about.
         data: name -> manifest of the pretraining data.

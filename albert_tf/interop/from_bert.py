@@ -114,8 +114,7 @@ def _factorized(weights: Weights, size: int) -> tuple[dict[str, np.ndarray], flo
 def _products(tables: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the mean products `[H, H]` of two columns of the sum of a row of each table.
 
-    Rows are drawn independently, and tokens by the law of Zipf: vocabularies are in the order of
-    frequency.
+    Rows are drawn independently, tokens by the law of Zipf: vocabularies are sorted by frequency.
     """
     width = tables[_WORDS].shape[1]
     mean, total = np.zeros(width), np.zeros((width, width))

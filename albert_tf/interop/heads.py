@@ -83,8 +83,7 @@ def create_model(
 ) -> keras.Model:
     """Create the model of a key of `HEADS`.
 
-    Heads with labels take their number from `shapes`, variable path -> shape; other arguments are
-    those of the model.
+    Heads with labels take their number from `shapes`, by path; other arguments are of the model.
     """
     row = HEADS[head]
     if row.labeled:

@@ -67,8 +67,7 @@ def find_sources(old: Tokenizer, new: Tokenizer, dictionary: str | None) -> list
 def _spelling(old: Tokenizer, begins: bool, text: str) -> list[int]:
     """Return the pieces of a text at the beginning of a word, or not, without unknown ones.
 
-    One that is found only in the other place is taken from there: punctuation is a word of its own
-    to WordPiece.
+    What is found only in the other place is taken from there: in WordPiece, punctuation is a word.
     """
     if byte_of(text) is not None:
         return []

@@ -14,8 +14,7 @@ from albert_tf.modeling.layers import SITES, LinearHead, dropout, forward_seed
 from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.model import ENCODER_FEATURES, ROW_FEATURES, AlbertModel, renamed
 
-# Outputs of the encoder, which `predict` leaves out: for 10,000 texts of 512 tokens, all layers of
-# base take 200 GB.
+# Outputs of the encoder, which `predict` leaves out: 200 GB for 10,000 texts of 512 tokens (base).
 _ENCODER_OUTPUTS = ("sequence_output", "pooled_output", "encoder_outputs")
 
 

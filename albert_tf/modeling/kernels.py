@@ -31,8 +31,7 @@ class Kernels:
             `x + bias + residual` over the last axis, times `scale`, plus `offset`. `x` and
             `residual` are `[..., width]`, the others `[width]`; the number `epsilon` is added to
             the variance. The result has the dtype of `x`.
-        attention: the table `albert_tf.modeling.attention.ATTENTION`, in which an engine may
-            replace rows.
+        attention: the table `albert_tf.modeling.attention.ATTENTION`; an engine may replace rows.
         project_heads: `project_heads(hidden, kernel, bias, heads)`, the product of `hidden`
             `[batch, seq, inputs]` and `kernel` `[inputs, width]` plus `bias` `[width]`, split into
             `heads` parts: `[batch, heads, seq, width / heads]`.
@@ -188,9 +187,8 @@ def rematerialize(call: Callable) -> Callable:
 
     Args:
         call: `call(hidden, attention_mask, *weights, **options)`. Gradients flow to `hidden`, to
-            the `weights` that are passed as tensors, and to the variables that the layer reads.
-            The call must change no variable and draw random numbers only from a seed among its
-            options.
+            the `weights` that are passed as tensors, and to the variables that the layer reads. The
+            call must change no variable and draw random numbers only from a seed in its options.
     """
 
     def rematerialized(hidden, attention_mask, *weights, **options):

@@ -248,8 +248,7 @@ class TransformerBlock(keras.layers.Layer):
         Args:
             hidden: `[batch, seq, hidden_size]`.
             attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
-            positions: integers `[batch, n]`, where the layer's output is needed; everywhere if
-                None.
+            positions: integers `[batch, n]`, where the output is needed; everywhere if None.
             seed: `[2]` seed of the dropout, None in inference.
             kernels: plain or fused kernels.
 

@@ -269,8 +269,7 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
             start. All float32, indexes int32.
 
         Raises:
-            InputError: If `input_mask`, `segment_ids` or, in training, `start_positions` is
-                missing.
+            InputError: Without `input_mask`, `segment_ids` or, in training, `start_positions`.
         """
         training = seed is not None
         for name in ("input_mask", "segment_ids", *(("start_positions",) if training else ())):

@@ -234,8 +234,7 @@ class Lamb(AdamW):
     Args:
         learning_rate: a number or a schedule of the step.
         exclude_from_layer_adaptation: regular expressions, or a single one; a variable whose path
-            contains a match has trust ratio 1. By default the variables that are excluded from
-            weight decay.
+            contains a match has trust ratio 1. By default those excluded from weight decay.
         **kwargs: other arguments of `AdamW`.
 
     Example:

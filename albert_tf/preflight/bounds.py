@@ -46,8 +46,7 @@ class StepTime(NamedTuple):
         network: for an all-reduce in which every chip uses the bandwidth of all its links.
         kernels: for custom kernels, by their schedules.
         estimate: from the compiler's cycles, plus kernels and network.
-        likely: the range of the estimate, by how far it is off where steps are published; nothing
-            below the bound.
+        likely: its range, by how far it is off where steps are published; nothing below the bound.
     """
 
     compute: float

@@ -64,9 +64,8 @@ def best_of(metric: str, rows: Sequence[Mapping[str, float]]) -> int | None:
 class BestCheckpoint:
     """Keeps the checkpoint with the best value of a metric, in a folder `best` of its own.
 
-    The list of checkpoints there is replaced last, in one step. A `.json` file next to the
-    checkpoint has metric, value and step. So the folder has a complete checkpoint whenever the
-    process is killed.
+    The list of checkpoints there is replaced last, in one step, so a kill leaves a complete one. A
+    `.json` file next to the checkpoint has metric, value and step.
 
     Attributes:
         engine: that saves the checkpoints.
@@ -264,8 +263,7 @@ class PeriodicEvaluation:
 def write_checkpoint_evaluations(folder: str, evaluations: Mapping[int, dict[str, float]]) -> None:
     """Write step -> results of checkpoints to `checkpoint_evaluations.jsonl`.
 
-    Its lines are like those of `evaluations.jsonl`, which belongs to training and may be about
-    other examples.
+    Its lines are like those of `evaluations.jsonl`, which is of training, maybe on other examples.
     """
     rows = ({"step": step, **rounded(finite(each))} for step, each in evaluations.items())
     files.write_text(

@@ -195,8 +195,7 @@ class Evaluation:
     """Evaluates a model on held-out records, during training and afterwards.
 
     Records made for another task of the same heads than the model is trained on, such as NSP
-    instead of SOP, are evaluated by their own names. They are None if the options ask for no
-    evaluation.
+    instead of SOP, are evaluated by their own names. They are None without evaluation.
     """
 
     def __init__(

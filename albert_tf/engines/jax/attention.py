@@ -123,8 +123,7 @@ def thresholds(seed, rate: float, heads: int):
 def random_bytes(seed, head, length: int):
     """Return the random bytes of a head, int32 `[keys, queries]`.
 
-    `seed` is two int32 scalars, `head` its number among those of all sequences, and `length` a
-    multiple of 8.
+    `seed` is two int32 scalars, `head` the number among all sequences', `length` a multiple of 8.
     """
     shape = length * _BITS // 64, length
     places = length * jax.lax.broadcasted_iota(jnp.int32, shape, 0)
