@@ -64,11 +64,7 @@ def child(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen]:
     """Start a command, which has ended when the block ends.
 
     It is in a session of its own, so that only this process receives Ctrl-C: a second signal would
-    end training before it has saved.
-
-    Args:
-        words: the command.
-        **options: of `subprocess.Popen`.
+    end training before it has saved. Options are those of `subprocess.Popen`.
     """
     with stoppable():
         process = subprocess.Popen(words, start_new_session=True, **options)

@@ -42,8 +42,7 @@ KEPT_MEMORY = (
 def exit_when_interrupted(console: int = 2) -> None:
     """Let Ctrl-C end this process at once if it is a command; other programs stay as they are.
 
-    Args:
-        console: file descriptor of standard error.
+    `console` is the file descriptor of standard error.
     """
     global _console
     _console = console

@@ -42,9 +42,7 @@ class InputError(ValueError):
 def arguments_renamed(**names: str) -> Iterator[None]:
     """Report errors of a callee in terms of the caller's own arguments.
 
-    Args:
-        **names: the caller's name of each argument of the callee, as in
-            `arguments_renamed(path="init_checkpoint")`.
+    They are by those of the callee, as in `arguments_renamed(path="init_checkpoint")`.
     """
     try:
         yield

@@ -14,10 +14,8 @@ TRAINING = 3
 def encoder_flops(config: AlbertConfig, length: float, outputs: float | None = None) -> float:
     """Return the operations of the encoder for the forward pass of one example.
 
-    Args:
-        config: shape of the model.
-        length: length of the example in tokens, including padding; a mean need not be whole.
-        outputs: number of positions at which the output of the last layer is used; by default all.
+    Its `length` is in tokens, padding included; a mean need not be whole. `outputs` is the number
+    of positions at which the output of the last layer is used; by default all.
     """
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     projection = 2 * length * e * h if e != h else 0

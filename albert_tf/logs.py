@@ -19,9 +19,7 @@ def printable(text: str) -> str:
 def counted(number: int | str, noun: str) -> str:
     """Return a number with a noun that has a regular plural: "1 layer", "1,200 layers".
 
-    Args:
-        number: a whole number, or one as text: "0.5".
-        noun: in the singular.
+    Numbers that are not whole are given as text: "0.5".
     """
     text = number if isinstance(number, str) else f"{number:,}"
     return f"{text} {noun}{'' if text == '1' else 's'}"
@@ -32,9 +30,6 @@ class _ConsoleHandler(logging.Handler):
 
     The streams are looked up for every message, so that `contextlib.redirect_stdout` applies.
     Errors of the streams (a closed pipe, a full disk) reach the caller, as those of `print` do.
-
-    Args:
-        rename: puts other names of arguments into a message.
     """
 
     def __init__(self, rename: Callable[[str], str]):

@@ -132,9 +132,7 @@ def seed_option(default: int, help: str, group: str = "", common: bool = False) 
 def check_limits(options: Any, given: Iterable[str] = ()) -> None:
     """Check the values of a dataclass against what its fields declare; None is valid.
 
-    Args:
-        options: the dataclass.
-        given: names of fields that were given, if only as their defaults.
+    Fields in `given` were given, if only as their defaults.
 
     Raises:
         InputError: If a value is invalid, or changes nothing without another option.

@@ -99,12 +99,8 @@ def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> Non
 def from_huggingface(values: dict[str, Any], known: Container[str], source: str) -> dict[str, Any]:
     """Translate a Hugging Face config to the fields of an `AlbertConfig`.
 
-    Every version of that library, and every user of it, adds keys, which are named and left out.
-
-    Args:
-        values: content of the file.
-        known: keys to keep.
-        source: origin of the values.
+    Every version of that library, and every user of it, adds keys. Those that are not `known` are
+    named and left out.
 
     Raises:
         InputError: If the values describe another architecture.

@@ -132,9 +132,7 @@ def duration(seconds: float) -> str:
 class ProgressLine:
     """Rewrites one line on a terminal; in a log, prints one line per minute.
 
-    Args:
-        stream: output stream; standard error by default.
-        log_seconds: seconds between lines if the stream is not a terminal.
+    By default, on standard error.
     """
 
     def __init__(self, stream: TextIO | None = None, log_seconds: float = 60.0):
@@ -198,7 +196,7 @@ class ThroughputLine:
         unit: unit of the amounts, such as "MB"; whole numbers are shown without decimals.
         total: the total amount, if known; needed to estimate the time left.
         before: amount that an earlier, interrupted run has done.
-        stream: where to write; standard error by default.
+        stream: as of `ProgressLine`.
     """
 
     def __init__(

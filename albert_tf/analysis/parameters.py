@@ -62,10 +62,8 @@ class Part(NamedTuple):
 def parts_of(config: AlbertConfig, length: int, predictions: int) -> list[Part]:
     """Divide a model into parts.
 
-    Args:
-        config: shape of the model.
-        length: length of a sequence in tokens; the encoder computes all of its positions.
-        predictions: number of positions at which the masked-LM head predicts tokens.
+    Of a sequence, the encoder computes all positions, and the masked-LM head predicts tokens at
+    `predictions` of them.
     """
     e, h = config.embedding_size, config.hidden_size
     i, v = config.intermediate_size, config.vocab_size

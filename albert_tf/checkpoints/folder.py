@@ -282,10 +282,7 @@ class CheckpointFolder(abc.ABC):
         They stay listed until then: a run that is killed before removes them after its next save.
 
         Args:
-            path: of the checkpoint.
-            keep: number of latest checkpoints to keep.
-            keep_every_n_hours: of older ones, one per this many hours stays for good; 0 for none.
-            kept_steps: whose checkpoints stay for good, besides the `keep` latest ones.
+            path: of the checkpoint; the others are as of `Checkpoints`.
             replaced: what it replaces, instead of the oldest beyond `keep`.
         """
         name, now = os.path.basename(path), time.time()

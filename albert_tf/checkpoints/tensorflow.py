@@ -144,10 +144,7 @@ def _unescaped(name: str) -> str:
 
 
 def open_checkpoint(path: str) -> tuple[Reader, dict[str, Tensor]]:
-    """Open the checkpoint with the prefix `path`, of any program.
-
-    Returns:
-        A reader, and the values by name.
+    """Return a reader of the checkpoint with the prefix `path`, of any program, and its values.
 
     Raises:
         InputError: If it cannot be read.

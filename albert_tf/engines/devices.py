@@ -13,11 +13,9 @@ from albert_tf.logs import counted
 
 
 class Devices(abc.ABC):
-    """The devices that a program runs on.
+    """The devices that a program runs on, and the processes that they belong to.
 
-    Attributes:
-        framework: what runs on them, for messages.
-        workers: the processes that they belong to.
+    Messages call what runs on them `framework`.
     """
 
     framework: ClassVar[str]

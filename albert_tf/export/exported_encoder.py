@@ -137,8 +137,7 @@ class ExportedEncoder(ExportedModel):
             outputs = {head.output: head.name}
             setattr(self, name, ExportedModel(model, weights, SIGNATURES[name], outputs))
         self.albert_config_file = tf.saved_model.Asset(config_file)
-        self.vocab_file, *others = map(tf.saved_model.Asset, vocabulary_files)
-        self.vocab_lists = others
+        self.vocab_file, *self.vocab_lists = map(tf.saved_model.Asset, vocabulary_files)
         self.do_lower_case = tf.Variable(do_lower_case, trainable=False)
 
     def signatures(self) -> dict:

@@ -320,9 +320,8 @@ def index_of_byte(text: Characters, rows: tf.Tensor, bytes: tf.Tensor) -> tf.Ten
 class Visible:
     """Maps spans to the raw texts, without surrounding white space and control characters.
 
-    Args:
-        spaces: 1 for what counts as white space in the normalized texts.
-        dropped: 1 for characters that are part of no piece, mostly control characters.
+    `spaces` has 1 for what counts as white space in the normalized texts, and `dropped` for
+    characters that are part of no piece, mostly control characters.
     """
 
     def __init__(self, spaces: Mapping[int, int], dropped: Mapping[int, int]):

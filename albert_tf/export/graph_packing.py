@@ -57,10 +57,8 @@ def shortened(
 ) -> list[tf.RaggedTensor]:
     """Make one or two segments fit into a length with their special symbols, the longer one first.
 
-    Args:
-        segments: texts `[texts, (tokens)]`, or the first and second ones of pairs.
-        seq_length: number of tokens.
-        shorten: `truncate` or `keep_ends`.
+    These are texts `[texts, (tokens)]`, or the first and second ones of pairs. `shorten` is
+    `truncate` or `keep_ends`.
     """
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
     lengths: Sequence[tf.Tensor] = [room]
@@ -71,9 +69,7 @@ def shortened(
 
 
 def windows(tokens: tf.RaggedTensor, room: int) -> tuple[tf.Tensor, tf.Tensor, tf.RaggedTensor]:
-    """Split texts `[texts, (tokens)]` into windows of at most `room` tokens.
-
-    They are those of `albert_tf.tokenizers.packing.window_starts`.
+    """Split texts `[texts, (tokens)]` as `albert_tf.tokenizers.packing.window_starts` says.
 
     Returns:
         The text of each window and its first token, int64 `[windows]`; and the tokens of each.

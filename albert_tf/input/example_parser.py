@@ -41,11 +41,8 @@ class ExampleParser:
     """Parses examples that have the same features.
 
     Features that are not asked for are skipped. As in protocol buffers, entries may come in any
-    order, of several with the same name the last one counts, and lists may be packed or not.
-
-    Args:
-        features: the features to parse, by name.
-        integers: dtype of integer features, int32 or int64; int32 wraps around.
+    order, of several with the same name the last one counts, and lists may be packed or not. The
+    dtype of `integers` is int32, which wraps around, or int64.
     """
 
     def __init__(self, features: Mapping[str, Feature], integers: npt.DTypeLike = np.int32):

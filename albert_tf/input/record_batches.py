@@ -211,8 +211,7 @@ def draw(
         batch: features of examples or rows without masks (`features.unmasked_features`,
             `row_features`), `[batch, ...]`; not modified.
         numbers: int64 `[batch]`, a number for each visit of an example or a row.
-        masks: what to draw.
-        seed: seed of the run.
+        masks, seed: what to draw, and the seed of the run.
         purpose: `TRAINING` or `EVALUATION`.
 
     Returns:

@@ -133,12 +133,8 @@ def write_indexes(paths: Sequence[str], indexes: Sequence[FileIndex]) -> None:
 def find_indexes(paths: Sequence[str], checked: Mapping[str, str] | None = None) -> list[FileIndex]:
     """Return the indexes of some TFRecord files, as written next to them or else built.
 
-    Finding the index of a file checks the length of every record.
-
-    Args:
-        paths: the files.
-        checked: file -> `fingerprint` of the index that was found in it before; other indexes that
-            were written are not believed. None to believe them all.
+    Finding the index of a file checks the length of every record. Written ones are believed if
+    `checked` has them, file -> `fingerprint` of the index that was found before; None for all.
 
     Raises:
         InputError: If a file is truncated or not a TFRecord file.

@@ -18,12 +18,7 @@ Batch = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One of several input pipelines.
-
-    Attributes:
-        index: its number, from 0.
-        count: number of pipelines.
-    """
+    """One of `count` input pipelines; `index` is its number, from 0."""
 
     index: int = 0
     count: int = 1

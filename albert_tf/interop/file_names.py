@@ -68,8 +68,7 @@ def read_export(folder: str) -> dict[str, Any]:
 def folder_of(path: str) -> str:
     """Return the folder of the files next to some weights.
 
-    Args:
-        path: of the weights: a file, a checkpoint (of engine jax, a folder itself), or a folder.
+    These are a file, a checkpoint (of engine jax, a folder itself), or a folder.
     """
     path = path.rstrip("/")
     is_checkpoint = not is_folder(path) or OrbaxFolder.is_checkpoint(path)

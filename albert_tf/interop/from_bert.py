@@ -44,8 +44,7 @@ def as_albert(
     Args:
         weights: become those of an ALBERT if their embeddings have the width of its layers, and its
             own are narrower or its layers share.
-        config: of the ALBERT.
-        shapes: of its variables, by path.
+        config, shapes: of the ALBERT, and of its variables by path.
         average: whether each group of layers gets the mean of the layers that it stands for;
             otherwise, layers keep their names.
 

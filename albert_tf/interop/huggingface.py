@@ -299,14 +299,10 @@ def _fields(model: ConvertedModel) -> dict[str, Any]:
 def write_weights(
     folder: str, values: dict[str, np.ndarray], config: AlbertConfig, fields: dict[str, Any]
 ) -> None:
-    """Write `config.json` and `model.safetensors`.
+    """Write `config.json` and `model.safetensors` into an existing folder.
 
-    Args:
-        folder: an existing folder.
-        values: variable path -> value, with every parameter of every group of layers.
-        config: config of the encoder.
-        fields: the other fields of `config.json`: `architectures`, labels, ids of symbols. With the
-            architecture `AlbertModel`, names of the encoder have no prefix.
+    Values are by variable path, of every group of layers. `fields` are those of `config.json` that
+    are not of the encoder. With the architecture `AlbertModel`, its names have no prefix.
     """
     from safetensors.numpy import save
 

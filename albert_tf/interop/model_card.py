@@ -87,13 +87,8 @@ def write_export_card(
 ) -> None:
     """Write the `README.md` of an export, whose other files must already be in place.
 
-    Args:
-        folder: folder of the export.
-        name: of the export.
-        model: its content, and what it was made from.
-        tasks: folder of a task -> example arguments of its signature, as Python code.
-        lite_files: name of a TFLite file in the export -> output -> largest difference from the
-            model, and largest value.
+    `tasks` are folder of a task -> example arguments of its signature, as Python code; `lite_files`
+    name of a TFLite file -> output -> largest difference from the model, and largest value.
     """
     with_preprocess = any(path.startswith("preprocess/") for path in files.sizes(folder))
     loading = [(_ENCODER if with_preprocess else _ENCODER_ALONE).format(name=name)]

@@ -30,9 +30,7 @@ logger = logging.getLogger(__name__)
 def find_sources(old: Tokenizer, new: Tokenizer, dictionary: str | None) -> list[list[int]]:
     """Return the old rows that each new row starts from the mean of; none if it must be drawn.
 
-    Args:
-        old, new: tokenizers, of different kinds if need be.
-        dictionary: text file with a word of the new language, a tab and a translation a line.
+    `dictionary` is a text file with a word of the new language, a tab and a translation a line.
 
     Raises:
         InputError: If a line of `dictionary` is something else.

@@ -85,11 +85,10 @@ _FIRST_VERSION = re.compile(r"\bgoogle/albert[^?]*/1/?(\?.*)?$")
 
 
 def read_saved_model(path: str) -> Weights:
-    """Open the weights of an ALBERT model in a SavedModel.
+    """Open the weights of an ALBERT model in a SavedModel, a local or remote folder.
 
-    Args:
-        path: local or remote folder with `saved_model.pb`: an export of this project, a module
-            published on TF-Hub (TF2 or TF1), or an export of Model Garden's `AlbertEncoder`.
+    It is an export of this project, a module published on TF-Hub (TF2 or TF1), or an export of
+    Model Garden's `AlbertEncoder`.
 
     Raises:
         InputError: If it cannot be read, or is not an ALBERT model.

@@ -140,9 +140,6 @@ def find_attention(attention: str | Callable) -> str | Callable:
 def attention_name(attention: str | Callable) -> str:
     """Return the name from which `find_attention` finds this attention in another process.
 
-    Args:
-        attention: as from `find_attention`.
-
     Raises:
         InputError: If it is a function that is not registered with Keras.
     """

@@ -167,10 +167,7 @@ class Execution:
         self.remat = remat
 
     def layer_calls(self, layers: Sequence[keras.layers.Layer]) -> list[Callable]:
-        """Prepare the transformer layers for one forward pass.
-
-        Args:
-            layers: in the order of use, each as often as it is used.
+        """Prepare the transformer layers for one forward pass, in the order and number of uses.
 
         Returns:
             One function per use, called as `layer(hidden, attention_mask, **options)`.

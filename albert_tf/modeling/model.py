@@ -170,11 +170,8 @@ def _freeze_paths(model: keras.Model, paths) -> None:
 def model_features(model: keras.Model, batch: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the features of a batch that a model reads.
 
-    A batch may contain labels that only an objective knows, under names of its own.
-
-    Args:
-        model: a model of this project; other models get the whole batch.
-        batch: features and labels, by name.
+    A batch may contain labels that only an objective knows, under names of its own. Models that are
+    not of this project get the whole batch.
     """
     names = getattr(model, "feature_names", None)
     if names is None:

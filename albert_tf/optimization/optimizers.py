@@ -371,14 +371,8 @@ class Muon(AdamW):
 def orthogonalize(matrix, dtype: str = "float32"):
     """Return a matrix with the same singular vectors and singular values between 0.7 and 1.2.
 
-    Singular values below about 1e-3 of the Frobenius norm remain smaller.
-
-    Args:
-        matrix: `[rows, columns]`.
-        dtype: in which it is computed.
-
-    Returns:
-        `[rows, columns]` in `dtype`; zeros for zeros.
+    Singular values below about 1e-3 of the Frobenius norm remain smaller, and zeros stay zeros. It
+    is computed, and returned, in `dtype`.
     """
     a, b, c = _NEWTON_SCHULZ
     norm = ops.norm(matrix)

@@ -182,12 +182,9 @@ def traffic(instruction: Instruction, types: dict[str, str]) -> float:
 
 
 def program_costs(text: str, generation: str, trips: int = 1) -> Costs:
-    """Sum the costs of a program for a TPU.
+    """Sum the costs of a scheduled program for a TPU.
 
-    Args:
-        text: the scheduled program.
-        generation: of the TPU.
-        trips: how often loops run whose text does not tell; 0 leaves out all loops.
+    Loops whose text does not tell run `trips` times; 0 leaves out all loops.
     """
     return summed(text, functools.partial(_costs, generation), trips)
 

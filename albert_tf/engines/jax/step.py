@@ -47,10 +47,9 @@ SPLIT = PartitionSpec(DATA)
 
 
 def clip_by_global_norm(gradients: list[jax.Array], clip_norm: float):
-    """Scale gradients to a global norm of at most `clip_norm`.
+    """Scale gradients to a global norm of at most `clip_norm`, to zeros if it is not finite.
 
-    Returns:
-        The gradients, zeros if their norm is not finite, and the norm before clipping.
+    The norm before clipping is returned, too.
     """
     norm = _global_norm(gradients)
     factor = clip_norm / jnp.maximum(norm, clip_norm) if clip_norm else jnp.ones([])

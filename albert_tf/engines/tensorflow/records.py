@@ -194,8 +194,7 @@ def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) ->
 def records_in_order(stream: RecordStream, shard: Shard) -> tf.data.Dataset:
     """Return the unparsed records of a stream in the order of the files, once.
 
-    Returns:
-        As from `shuffled_records`; the last batch of a shard may have fewer rows, or none.
+    They are as of `shuffled_records`; the last batch of a shard may have fewer rows, or none.
     """
     batch_size, rows = stream.batch_size, shard.rows(stream.batch_size)
     sequence, examples = _Sequence.in_order(stream.index), stream.index.examples
@@ -245,10 +244,9 @@ class _Sequence(NamedTuple):
         return _Sequence(file, offset, size, records, first, tf.cumsum(records))
 
     def read(self, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
-        """Return the records from `begin` to `end`; no element if there are none.
+        """Return the records from `begin` to `end`, and their numbers in all files, as one pair.
 
-        Returns:
-            Pairs `[end - begin]` of records, string, and of their numbers in all files, int64.
+        They are string and int64, `[end - begin]`; there is no element if there are none.
         """
         first = tf.searchsorted(self.ends, begin[None], side="right")[0]
         last = tf.searchsorted(self.ends, end[None], side="left")[0]

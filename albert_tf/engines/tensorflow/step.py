@@ -83,10 +83,9 @@ class TrainingExecution(Execution):
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
-    """Scale gradients to a global norm of at most `clip_norm`.
+    """Scale gradients to a global norm of at most `clip_norm`, to zeros if it is not finite.
 
-    Returns:
-        The gradients, zeros if their norm is not finite, and the norm before clipping.
+    The norm before clipping is returned, too.
     """
     norm = tf.linalg.global_norm(gradients)
     factor = clip_norm / tf.maximum(norm, clip_norm) if clip_norm else tf.ones([])
