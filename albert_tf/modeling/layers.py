@@ -21,9 +21,7 @@ _UNFUSED_ACTIVATIONS: dict[str, Callable] = {
 
 def activation(name: str, x, bias, kernels: Kernels):
     """Compute an activation, a `hidden_act` of the config, of `x` `[..., width]` plus `bias`."""
-    if name == "gelu":
-        return kernels.gelu(x, bias)
-    return _UNFUSED_ACTIVATIONS[name](x + bias)
+    return kernels.gelu(x, bias) if name == "gelu" else _UNFUSED_ACTIVATIONS[name](x + bias)
 
 
 def initializer(stddev: float) -> keras.initializers.Initializer:
@@ -150,9 +148,7 @@ class SelfAttention(keras.layers.Layer):
         rate = self.config.attention_probs_dropout_prob
         # The first site of the layer's dropouts: its seed is that of the layer.
         drop = WeightDropout(rate, seed, kernels) if rate and seed is not None else None
-        attend = self.attention
-        if isinstance(attend, str):
-            attend = kernels.attention[attend]
+        attend = self.attention if callable(self.attention) else kernels.attention[self.attention]
         return attend(query, key, value, attention_mask, drop)
 
     def weights_of(self, hidden, attention_mask):

@@ -224,9 +224,7 @@ def _tpu(options: DeviceOptions) -> Chosen:
 
 
 def _auto(options: DeviceOptions) -> Chosen:
-    if options.use_tpu or options.tpu:
-        return _tpu(options)
-    return _with_others(options)
+    return _tpu(options) if options.use_tpu or options.tpu else _with_others(options)
 
 
 def _with_others(options: DeviceOptions) -> Chosen:

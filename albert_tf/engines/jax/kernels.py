@@ -47,15 +47,10 @@ def _add_head_bias(projected, bias):
     return projected + bias[:, None, :]
 
 
-def _add_head_bias_forward(projected, bias):
-    return _add_head_bias(projected, bias), None
-
-
-def _add_head_bias_backward(_, upstream):
-    return upstream, _column_sums("bs,bhsk->hk", upstream, upstream.dtype)
-
-
-_add_head_bias.defvjp(_add_head_bias_forward, _add_head_bias_backward)
+_add_head_bias.defvjp(
+    lambda projected, bias: (_add_head_bias(projected, bias), None),
+    lambda _, upstream: (upstream, _column_sums("bs,bhsk->hk", upstream, upstream.dtype)),
+)
 
 
 def _project_heads(hidden, kernel, bias, heads):
@@ -163,10 +158,6 @@ def _recomputed_gelu(x):
     return jax.nn.gelu(x, approximate=True)
 
 
-def _recomputed_gelu_forward(x):
-    return _recomputed_gelu(x), x
-
-
 def _recomputed_gelu_backward(x, upstream):
     # Without the barrier, XLA for GPUs keeps the tanh for the backward pass, in as much memory as
     # `x`, and then cannot make bias and GELU a part of cuBLAS's product.
@@ -175,7 +166,7 @@ def _recomputed_gelu_backward(x, upstream):
     return pullback(upstream)
 
 
-_recomputed_gelu.defvjp(_recomputed_gelu_forward, _recomputed_gelu_backward)
+_recomputed_gelu.defvjp(lambda x: (_recomputed_gelu(x), x), _recomputed_gelu_backward)
 
 
 def _gpu_gelu(x, bias):

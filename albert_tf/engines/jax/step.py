@@ -11,7 +11,6 @@ the compiler distributes it as the moments are.
 """
 
 import contextlib
-import functools
 import time
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -115,14 +114,10 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
             *HISTORY,
             "learning_rate",
         )
+        self.shardings = self._mapped(self._sharding_of)
         # Its first argument is the state before the step, whose memory is reused.
         self.program = jax.jit(self._step, donate_argnums=0, out_shardings=(self.shardings, None))
         self._norm = jax.jit(_global_norm)
-
-    @functools.cached_property
-    def shardings(self) -> dict[str, Any]:
-        """Where the values of the state are, in its structure."""
-        return self._mapped(self._sharding_of)
 
     def _sharding_of(self, variable: keras.Variable) -> NamedSharding:
         """Return where a variable is: a moment may be split along its longest possible axis."""
