@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from msgspec import Meta
@@ -66,20 +66,17 @@ class _Vocabulary:
     normalization: Normalization = UNRECORDED
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
+class _Source(TypedDict):
     format: str
 
 
-@dataclasses.dataclass(frozen=True)
-class _CorpusSettings:
+class _CorpusSettings(TypedDict):
     language: str
 
 
-@dataclasses.dataclass(frozen=True)
-class _Corpus:
+class _Corpus(TypedDict):
     settings: _CorpusSettings
-    sources: list[_Source] = dataclasses.field(default_factory=list)
+    sources: NotRequired[list[_Source]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,6 @@ its records.
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import logging
@@ -51,11 +50,9 @@ class RecordIndex(NamedTuple):
     """The blocks of some TFRecord files, in order.
 
     Attributes:
-        files: the TFRecord files.
         file: int32 `[blocks]`, which of the files contains a block.
-        offset: int64 `[blocks]`, position of its first byte.
-        bytes: int64 `[blocks]`, its size.
-        records: int64 `[blocks]`, number of its records.
+        offset, bytes, records: int64 `[blocks]`, position of its first byte, size, and number of
+            records.
     """
 
     files: tuple[str, ...]
@@ -182,15 +179,12 @@ def _read_indexes(folder: str) -> dict[str, FileIndex]:
         # A damaged file, or one that has nothing to do with TFRecords, is as good as none.
         with contextlib.suppress(InputError):
             content = read_json(path, _Indexes)
-            if content.block == BLOCK:
-                found |= {n: index for n, index in content.files.items() if _is_valid(index)}
+            if content["block"] == BLOCK:
+                found |= {n: index for n, index in content["files"].items() if _is_valid(index)}
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class _Indexes:
-    """The content of an index file."""
-
+class _Indexes(TypedDict):
     block: int
     files: dict[str, FileIndex]
 

@@ -4,14 +4,13 @@ Reading a pickle can run any code. The weights-only loader of torch builds tenso
 alone, and refuses the rest.
 """
 
-import dataclasses
 import functools
 import io
 import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -28,8 +27,7 @@ _LFS = b"version https://git-lfs"
 _Named = tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Index:
+class _Index(TypedDict):
     weight_map: dict[str, str]
 
 
@@ -48,7 +46,7 @@ def find_files(path: str) -> list[str]:
 
 
 def _listed(folder: str, index: str) -> list[str]:
-    if not (names := sorted(set(read_json(index, _Index).weight_map.values()))):
+    if not (names := sorted(set(read_json(index, _Index)["weight_map"].values()))):
         raise InputError(f"{index}: weight_map names no file")
     for name in names:
         if not name or name != os.path.basename(name) or not name.isprintable():
