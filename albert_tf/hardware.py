@@ -203,19 +203,8 @@ _TPU_CHIPS: dict[tuple[str, str | None], str] = {
     ("0x0076", None): "tpu7x",
 }
 
-# What JAX calls the devices.
-_TPU_KINDS = {
-    "TPU v2": "v2",
-    "TPU v3": "v3",
-    "TPU v4": "v4",
-    "TPU v5 lite": "v5e",
-    "TPU v5e": "v5e",
-    "TPU v5": "v5p",
-    "TPU v5p": "v5p",
-    "TPU v6 lite": "v6e",
-    "TPU v6e": "v6e",
-    "TPU7x": "tpu7x",
-}
+# What JAX calls the devices, where it is not "TPU " and the generation.
+_TPU_KINDS = {"TPU v5 lite": "v5e", "TPU v5": "v5p", "TPU v6 lite": "v6e", "TPU7x": "tpu7x"}
 
 # Flags of x86 processors with instructions for bfloat16 products. Without them, products in
 # bfloat16 take longer than in float32.
@@ -258,13 +247,14 @@ def local_tpu_peak_flops() -> float:
 
 def tpu_generation(kind: str) -> str | None:
     """Return the generation of what JAX calls `kind`; None if that is no TPU that is known."""
-    return _TPU_KINDS.get(kind)
+    name = _TPU_KINDS.get(kind, kind.removeprefix("TPU "))
+    return name if name in GENERATIONS else None
 
 
 def tpu_peak_flops(kind: str) -> float | None:
     """Return the operations per second of a TPU that JAX calls `kind`; None if unknown."""
     name = tpu_generation(kind)
-    return GENERATIONS[name].peak_flops if name in GENERATIONS else None
+    return GENERATIONS[name].peak_flops if name else None
 
 
 def tpu_precision() -> tuple[str, str]:

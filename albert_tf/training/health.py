@@ -11,12 +11,11 @@ import numpy as np
 
 from albert_tf.engines.steps import StepResults
 from albert_tf.errors import InputError
+from albert_tf.hardware import GIB
 from albert_tf.input.manifest import Rows
 from albert_tf.logs import counted
 from albert_tf.modeling.losses import Objective, means
 from albert_tf.training.options import PretrainingOptions, TrainingOptions
-
-_GIB = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,9 +236,9 @@ def memory(device_peak: int | None = None) -> dict[str, float]:
     """
     unit = 1 if sys.platform == "darwin" else 1024
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    peaks = {"host_memory_peak_gib": host / _GIB}
+    peaks = {"host_memory_peak_gib": host / GIB}
     if device_peak is not None:
-        peaks["device_memory_peak_gib"] = device_peak / _GIB
+        peaks["device_memory_peak_gib"] = device_peak / GIB
     return peaks
 
 
