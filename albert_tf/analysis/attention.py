@@ -32,8 +32,7 @@ class AttentionMaps(NamedTuple):
         tokens: the pieces of the sequence, `[CLS]` and `[SEP]` included.
         weights: float32 `[layers, heads, seq, seq]`; row i holds what position i attends to, and
             sums to 1.
-        is_cls: bool `[seq]`.
-        is_sep: bool `[seq]`.
+        is_cls, is_sep: bool `[seq]`.
     """
 
     tokens: list[str]
@@ -172,14 +171,9 @@ def attention_page(
         "notes": list(notes),
         "weights": base64.b64encode(numbers.tobytes()).decode(),
     }
-    return html_template("albert_tf.analysis", "attention.html.j2").render(
-        model=model,
-        tokens=tokens,
-        layers=layers,
-        heads=heads,
-        data=data,
-        tables={title: _shaded(values) for title, values in tables.items()},
-    )
+    shaded = {title: _shaded(values) for title, values in tables.items()}
+    template = html_template("albert_tf.analysis", "attention.html.j2")
+    return template.render(model=model, tables=shaded, data=data, **data)
 
 
 def _shaded(values: np.ndarray) -> list[list[Shade]]:

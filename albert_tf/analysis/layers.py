@@ -22,13 +22,9 @@ _LENGTH_STEP = 32
 
 
 class LayerDistances(NamedTuple):
-    """Distances between the input and the output of every layer, means over tokens.
+    """Distances between the input and the output of every layer, means over so many tokens.
 
-    Attributes:
-        l2: float64 `[layers]`, Euclidean distances.
-        cosine: float64 `[layers]`, cosine similarities.
-        degrees: float64 `[layers]`, angles.
-        tokens: number of tokens.
+    These are Euclidean distances, cosine similarities and angles, float64 `[layers]`.
     """
 
     l2: np.ndarray

@@ -44,7 +44,6 @@ class Part(NamedTuple):
     """A part of a model.
 
     Attributes:
-        name: of the part.
         parameters: number of its parameters, shared ones counted once.
         flops: operations of the forward pass of a sequence, shared parameters at every use.
     """

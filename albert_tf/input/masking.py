@@ -81,9 +81,7 @@ class Masks(NamedTuple):
     """How masks are drawn with the ids of a vocabulary.
 
     Attributes:
-        masking: how many tokens to mask, in which spans.
         special_ids: ids that are never masked, `[CLS]` and `[SEP]`.
-        mask_id: id of `[MASK]`.
         replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
         swap_segments: whether the segments of all pairs in the files are in order, and training
             also draws which pairs are swapped.
