@@ -153,10 +153,9 @@ def parse_slice(topology: str) -> Slice:
     if topology in by_accelerator:
         return by_accelerator[topology]
     generation, _, shape = topology.partition(":")
-    if generation in GENERATIONS:
+    if generation in GENERATIONS and re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", shape):
         dimensions = GENERATIONS[generation].shapes[0].count("x")
-        fits = shape.count("x") == dimensions
-        if fits and re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", shape):
+        if shape.count("x") == dimensions:
             return Slice(generation, shape)
     names = ", ".join(f"{known.name} ({known.accelerator})" for known in known_slices())
     raise InputError(f"`topology`={topology}: no such slice; known slices are {names}")

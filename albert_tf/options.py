@@ -67,8 +67,7 @@ def option(
 ) -> Any:
     """Declare a dataclass field that is also a flag.
 
-    A field that overrides one of a base class has its choices, limits and group, and is as common,
-    unless it states its own.
+    An overriding field has the base's choices, limits, group and `common`, unless it has its own.
 
     Args:
         default: value if the flag is not given; without a default, the flag is required.
@@ -197,8 +196,7 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     """Create the dataclass from the parsed flags.
 
     Raises:
-        InputError: If a value is missing, a path is empty, or a value is beyond the choices or
-            limits of its field.
+        InputError: If a value is missing, an empty path, or beyond its field's choices or limits.
     """
     values, missing, given = {}, [], []
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass

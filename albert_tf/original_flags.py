@@ -14,8 +14,7 @@ class OriginalFlag(NamedTuple):
 
     Attributes:
         replacement: completes "--name=value: "; `{value}` stands for the value.
-        accepted: values that change nothing, in lower case; None for all values. An empty value is
-            always accepted.
+        accepted: values that change nothing, in lower case; None for all. An empty one always is.
         boolean: whether the flag can be given without a value.
     """
 

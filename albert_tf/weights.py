@@ -79,8 +79,7 @@ class Weights:
 def adjacent_config(path: str) -> AlbertConfig | None:
     """Return the `albert_config.json` in the folder of a file, if there is one.
 
-    In the archives of albert_zh, its name is longer: `albert_config_tiny.json`. A BERT has a
-    `bert_config.json` there.
+    Archives of albert_zh have an `albert_config_tiny.json`, those of BERT a `bert_config.json`.
     """
     folder = os.path.dirname(path)
     for name in (CONFIG_FILE, BERT_CONFIG_FILE):

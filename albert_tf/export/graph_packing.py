@@ -89,8 +89,7 @@ def packed(
 ) -> dict[str, tf.Tensor]:
     """Pack `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, padded to the longest.
 
-    The texts are int32 `[texts, (tokens)]`; `input_ids`, `input_mask` and `segment_ids` are int32
-    `[texts, seq]`.
+    The texts are int32 `[texts, (tokens)]`, the features int32 `[texts, seq]`.
     """
 
     def column(id: int) -> tf.RaggedTensor:

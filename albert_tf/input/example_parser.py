@@ -51,13 +51,10 @@ class ExampleParser:
         names = [name.encode() for name in features]
         self._names = np.frombuffer(b"".join(names), np.uint8)
         self._name_ends = np.cumsum([0, *map(len, names)])
-        self._kinds = np.array(
-            [_INT64 if feature.dtype == "int64" else _FLOAT for feature in features.values()]
-        )
+        kinds = [_INT64 if each.dtype == "int64" else _FLOAT for each in features.values()]
+        self._kinds = np.array(kinds, np.int64)
         self._widths = np.array([math.prod(each.shape) for each in features.values()], np.int64)
-        self._limits = np.array(
-            [0 if each.limit is None else each.limit for each in features.values()], np.int64
-        )
+        self._limits = np.array([each.limit or 0 for each in features.values()], np.int64)
 
     def __call__(
         self, records: Sequence[bytes], name_of: Callable[[int], str]

@@ -102,11 +102,8 @@ def _convert(options: ConvertOptions, folder: str) -> None:
     # It belongs to a model: without one of its heads, it would fit no model.
     if _is_resumable(options) and not matched.missing and not matched.unused:
         optimizer = {path: tensor.read() for path, tensor in weights.optimizer.items()}
-    model = ConvertedModel(
-        *(name, config, values, tokenizer, adjacent, weights),
-        license=options.license,
-        optimizer=optimizer,
-    )
+    made = (name, config, values, tokenizer, adjacent, weights)
+    model = ConvertedModel(*made, license=options.license, optimizer=optimizer)
     write_model(options.output, model, options.to_format)
     for note in _notes(options, model, matched):
         logger.info("%s", note)

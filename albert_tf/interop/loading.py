@@ -377,8 +377,7 @@ def open_with_files(
 ) -> Preset:
     """Open local weights, with a config and a vocabulary; as `open_preset` otherwise.
 
-    What is given as `vocabulary`, `do_lower_case` or `config` replaces what is in `folder`; `name`
-    is for errors.
+    `vocabulary`, `do_lower_case` and `config` replace what is in `folder`; `name` is for errors.
     """
     with arguments_renamed(path="name"):
         weights = open_weights(path, config=config)

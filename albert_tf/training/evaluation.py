@@ -72,8 +72,7 @@ class BestCheckpoint:
         folder: of training.
         metric: see `is_better`.
         adjacent: names of files in `folder` that go with the checkpoint.
-        examples: identifies what the checkpoints are evaluated on, and after a slash how many of
-            it; "" if unknown.
+        examples: identifies the evaluated examples, and after a slash how many; "" if unknown.
     """
 
     engine: Engine

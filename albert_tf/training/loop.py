@@ -229,8 +229,7 @@ class TimeLimit:
     def steps(self, count: int) -> int:
         """Return how many of the next `count` steps are taken at once: those that probably fit.
 
-        The first step, in which the engine compiles, and the second, which shows how long a step
-        takes, are taken alone.
+        The first step, which compiles, and the second, which shows how long one takes, come alone.
         """
         if not self._minutes:
             return count
@@ -332,8 +331,7 @@ def predict(
 ) -> dict[str, np.ndarray]:
     """Return what a model computes for all examples, in their order.
 
-    Batches have `example_number`, which is -1 for what pads one. With `shows_progress`, the chief
-    shows a line.
+    Batches have `example_number`, -1 for padding. With `shows_progress`, the chief shows a line.
 
     Returns:
         The step's outputs by name, `[examples, ...]`. Where their other axes differ from batch to

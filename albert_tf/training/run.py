@@ -176,15 +176,9 @@ def create_training_step(
         schedule = create_schedule(options.schedule, **options.schedule_arguments())
         arguments = options.optimizer_arguments(model.config)
         optimizer = create_optimizer(options.optimizer, schedule, **arguments)
-    return engine.training_step(
-        model,
-        optimizer,
-        objective,
-        engine.devices,
-        StepOptions(
-            micro_batches(options, engine), options.clip_norm, options.random_seed, options.remat
-        ),
-    )
+    parts = micro_batches(options, engine)
+    step_options = StepOptions(parts, options.clip_norm, options.random_seed, options.remat)
+    return engine.training_step(model, optimizer, objective, engine.devices, step_options)
 
 
 def restore(
@@ -208,14 +202,8 @@ def restore(
         data, teacher: as of `start_file`.
     """
     folder = engine.checkpoints_in(options.output_dir)
-    checkpoints = Checkpoints(
-        folder,
-        training_step,
-        engine.workers,
-        options.keep_checkpoint_max,
-        options.keep_checkpoint_every_n_hours,
-        options.steps_to_save,
-    )
+    kept = options.keep_checkpoint_max, options.keep_checkpoint_every_n_hours, options.steps_to_save
+    checkpoints = Checkpoints(folder, training_step, engine.workers, *kept)
     with engine.workers.synchronized():
         if engine.workers.is_chief:
             folder.remove_unfinished()

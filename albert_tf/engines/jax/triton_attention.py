@@ -38,8 +38,7 @@ def dropout_attention(query, key, value, ids, rate: float, seed, interpret: bool
         query: `[batch, heads, seq, head_size]`; `seq` is a multiple of `BLOCK`, `head_size` among
             `HEAD_SIZES`.
         key, value: as `query`.
-        ids: of the examples of queries and keys, int32 `[batch, 2, seq]`; a query has the keys of
-            its own.
+        ids: of the examples of queries and keys, int32 `[batch, 2, seq]`; a query has its own keys.
         rate: probability of dropping a weight, in (0, 1).
         seed: integers `[2]`.
         interpret: whether the kernels are interpreted, which works on any device.

@@ -1,7 +1,6 @@
 """Fused kernels for TensorFlow on a CPU, each compiled by XLA into one pass over memory.
 
-Matrix products are left to oneDNN, which is faster at them than XLA on a CPU. All other arithmetic
-is float32.
+Matrix products are left to oneDNN, which is faster at them. All other arithmetic is float32.
 
 TensorFlow may run an operation for several replicas at the same time. For this reason none may
 reduce many elements with `tf.reduce_max` or `tf.reduce_sum`: XLA in TensorFlow 2.21 delegates these
