@@ -254,9 +254,7 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
         export_check.check(options)
 
     def message(*words, **changes) -> str:
-        with pytest.raises(InputError) as error:
-            export_check.check(dataclasses.replace(options, words=words, **changes))
-        return str(error.value)
+        return refusal(export_check.check, dataclasses.replace(options, words=words, **changes))
 
     assert "usage: " in message("check")
     assert "not an export; it contains no encoder/" in message("check", trained)

@@ -24,6 +24,7 @@ from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import OneLabel
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
+from tests.conftest import refusal
 from tests.export.conftest import options_of
 from tests.support.served import LABELS, LONGEST, require_tensorflow_text, texts, trained_folder
 
@@ -151,12 +152,10 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
     options = options_of(classifier, tmp_path / "export", preprocess=False, head="encoder")
 
     def message(**changes) -> str:
-        with pytest.raises(InputError) as error:
-            export_saved_model(dataclasses.replace(options, **changes))
-        assert "\n" not in str(error.value)
+        found = refusal(export_saved_model, dataclasses.replace(options, **changes))
         assert not (tmp_path / "export").exists()
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-        return str(error.value)
+        return found
 
     assert "has the head classifier instead" in message(head="span")
     assert "has 3 outputs instead of one" in message(head="choice")

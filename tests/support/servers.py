@@ -8,18 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import google_crc32c
-import pytest
 
-from albert_tf.errors import InputError
+from tests.conftest import refusal
 
 
 def error_of(fetch: Callable[[str], object], name: str) -> str:
     """Return the one line in which a name for `init_checkpoint` is refused."""
-    with pytest.raises(InputError) as raised:
-        fetch(name)
-    message = str(raised.value)
+    message = refusal(fetch, name)
     assert message.startswith(f"`init_checkpoint`={name}: ")
-    assert "\n" not in message
     return message
 
 

@@ -7,6 +7,7 @@ from scipy.special import log_softmax, softmax
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.tasks.sentences.text_model import POOLING
+from tests.conftest import refusal
 from tests.support.models import write_trained
 
 TEXTS = ["a [MASK] b.", "[MASK] cat [MASK]", "abc [MASK]"]
@@ -130,9 +131,7 @@ def test_invalid_arguments_are_named(masked_lm, encoder, tmp_path):
             "`pooling`=pooler: reads the last layer; leave out `layer`",
         ),
     ]:
-        with pytest.raises(InputError) as error:
-            call()
-        assert str(error.value) == message
+        assert refusal(call) == message
     classifier = write_trained(tmp_path / "classifier", "classifier")
     with pytest.raises(
         InputError, match="has no masked-LM head, but is a model of kind classifier"

@@ -18,6 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
 from albert_tf.prediction.rows import WRITERS, columns_of, read_chunks, row_writer
 from albert_tf.prediction.tasks import PREDICTION_TASKS, PredictOptions
+from tests.conftest import refusal
 from tests.support.models import write_trained
 
 pytestmark = pytest.mark.integration
@@ -184,10 +185,9 @@ def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join([*masks, "no mask"]))
     for ending in (".jsonl", ".parquet"):
-        with pytest.raises(InputError) as error:
-            predict(models / "pretraining", input_file=str(lines), batch_size=2,
-                    output_file=str(tmp_path / f"out{ending}"))  # fmt: skip
-        assert str(error.value) == f"{lines}:3: contains no [MASK]"
+        flags = {"input_file": str(lines), "output_file": str(tmp_path / f"out{ending}")}
+        message = refusal(predict, models / "pretraining", batch_size=2, **flags)
+        assert message == f"{lines}:3: contains no [MASK]"
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
@@ -316,6 +316,4 @@ def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
         (tmp_path / "none", {"text": "a"}, f"`model`={tmp_path}/none: "),
         (encoder, {"text": "a\ud800"}, "`text`: contains \\ud800, half of a surrogate pair"),
     ]:
-        with pytest.raises(InputError) as error:
-            predict(model, **flags)
-        assert str(error.value).startswith(message)
+        assert refusal(predict, model, **flags).startswith(message)

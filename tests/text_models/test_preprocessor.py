@@ -12,11 +12,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.text_models import preprocessor as module
 from albert_tf.text_models.preprocessor import Preprocessor
 from albert_tf.tokenizers import Tokenizer
-from tests.conftest import KERAS_ON_JAX, run_python, slow
+from tests.conftest import KERAS_ON_JAX, refusal, run_python, slow
 from tests.support import references, tiny
 from tests.support.backends import as_numpy
 from tests.support.models import letters
@@ -115,9 +114,7 @@ def test_invalid_arguments_are_named(tokenizers):
         ),
         (lambda: layer(["a", None]), "`texts`[1]=None: must be a text, not NoneType"),
     ]:
-        with pytest.raises(InputError) as error:
-            call()
-        assert str(error.value) == message
+        assert refusal(call) == message
 
 
 LOAD = """

@@ -19,7 +19,7 @@ from albert_tf.tokenizers.sentencepiece import read_model
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from data_prep.train_vocabulary import accent_loss
 from data_prep.vocabulary_types import VOCABULARY_TYPES
-from tests.conftest import random_inputs
+from tests.conftest import random_inputs, refusal
 from tests.support import references, tiny
 from tests.support.models import letters
 
@@ -270,9 +270,8 @@ def test_other_tokenizers_are_refused(converted, content, reason):
     converted.mkdir()
     path = converted / "tokenizer.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(InputError) as error:
-        Tokenizer.load(str(path))
-    assert str(error.value).startswith(f"{path}: not a tokenizer of ALBERT or BERT ({reason}")
+    expected = f"{path}: not a tokenizer of ALBERT or BERT ({reason}"
+    assert refusal(Tokenizer.load, str(path)).startswith(expected)
 
 
 def test_files_that_contradict_each_other_are_refused(tmp_path):

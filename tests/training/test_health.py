@@ -22,7 +22,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
-from tests.conftest import slow
+from tests.conftest import refusal, slow
 from tests.support.pretraining import train_on
 from tests.support.tiny import CONFIG, batch
 
@@ -196,10 +196,7 @@ def records(folder):
 @pytest.mark.parametrize("per_loop", [3, *slow(1, 8)])
 def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     scales = [1, np.nan, 1, np.nan, np.nan, np.nan, np.nan, 1]
-    with pytest.raises(InputError) as error:
-        run(tmp_path, scales, limit=4, per_loop=per_loop)
-    message = str(error.value)
-    assert "\n" not in message
+    message = refusal(run, tmp_path, scales, limit=4, per_loop=per_loop)
     assert message.startswith("`max_nonfinite_steps`=4: the updates of steps 4 to 7 were skipped")
     assert "now nan and nan; at step 3 they were " in message
     assert "parameter norm " in message
@@ -215,10 +212,9 @@ def test_a_run_that_diverges_keeps_the_checkpoint_from_before(tmp_path, caplog):
         return sorted(int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("*.index"))
 
     scales = [1, 1, 1, 1e4, 1e4, 1e4, 1e4, 1e4, 1, np.nan, 1e4, np.nan, np.nan, np.nan, np.nan]
-    with pytest.raises(InputError) as error:
-        run(tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
+    message = refusal(run, tmp_path, scales, limit=4, save_every=2, per_loop=2, keep=1)
     good = f"{tmp_path}/model.ckpt-2"
-    assert f"). Start from {good} with a lower `learning_rate`" in str(error.value)
+    assert f"). Start from {good} with a lower `learning_rate`" in message
     assert steps() == [2, 14]
     (warning,) = (each.message for each in caplog.records if "diverged" in each.message)
     form = r"the loss has diverged to \S+ at step 4, from \S+ at first. Start from "

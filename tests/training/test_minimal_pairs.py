@@ -22,6 +22,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.pair_results import pairs_table, results
 from albert_tf.training.pretraining import pretrain
 from albert_tf.weights import Weights
+from tests.conftest import refusal
 from tests.support import tiny
 from tests.support.html import read_page
 from tests.support.models import CONFIGS, keras_file, letters, random_model, values_of
@@ -74,10 +75,7 @@ def test_files_of_pairs(tmp_path, name, text, phenomena):
 )
 def test_files_without_pairs_are_one_line(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
-    with pytest.raises(InputError) as error:
-        read_pairs([str(tmp_path / name.replace("b", "c"))], "eval_pairs")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    assert message in refusal(read_pairs, [str(tmp_path / name.replace("b", "c"))], "eval_pairs")
 
 
 def test_accuracies_by_phenomenon():

@@ -9,6 +9,7 @@ import pytest
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import select_engine
 from albert_tf.errors import InputError
+from tests.conftest import refusal
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 
@@ -49,9 +50,8 @@ def on_jax(monkeypatch):
     ],
 )
 def test_options_that_do_not_fit_are_refused(on_jax, options, message):
-    with pytest.raises(InputError) as error:
-        devices.create_devices(DeviceOptions(engine="jax", **options))
-    assert str(error.value).startswith(message)
+    options = DeviceOptions(engine="jax", **options)
+    assert refusal(devices.create_devices, options).startswith(message)
 
 
 @pytest.mark.parametrize("ignored", [False, True], ids=["terminal", "nohup"])

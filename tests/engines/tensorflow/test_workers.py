@@ -19,7 +19,7 @@ from albert_tf.engines.tensorflow.cluster import Cluster, expand_hosts, find_clu
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
-from tests.conftest import ROOT, free_addresses, run_python
+from tests.conftest import ROOT, free_addresses, refusal, run_python
 
 
 @pytest.mark.integration
@@ -229,13 +229,10 @@ TWO = {"worker": ["a:1", "b:1"]}
 )
 def test_what_is_wrong_with_a_tf_config_is_one_line(text, reason):
     text = text if isinstance(text, str) else json.dumps(text)
-    with pytest.raises(InputError) as error:
-        find_cluster({"TF_CONFIG": text})
-    message = str(error.value)
+    message = refusal(find_cluster, {"TF_CONFIG": text})
     assert message.startswith(f"TF_CONFIG={text}: ")
     assert reason in message
     assert '"task": {"type": "worker", "index": 0}' in message  # what would be right
-    assert "\n" not in message
 
 
 def test_without_either_there_is_one_line():
