@@ -12,7 +12,7 @@ from albert_tf.interop.heads import HEADS
 from albert_tf.interop.loading import find_format, load_weights, open_weights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForSequenceClassification
-from tests.interop.test_convert import run
+from tests.interop.test_convert import assert_same, run, values_at
 from tests.support.models import CONFIGS, keras_file, random_model, values_of
 
 pytestmark = pytest.mark.integration
@@ -152,7 +152,6 @@ def test_another_shape_is_an_error(pretrained):
 def test_weights_that_only_tensorflow_can_open(pretrained, format):
     """As on gs://: a path with a scheme."""
     paths, values = pretrained
-    weights = open_weights(f"file://{paths[format]}")
-    assert weights.config == CONFIG
-    for name, value in values.items():
-        np.testing.assert_array_equal(weights.read(name), value)
+    path = f"file://{paths[format]}"
+    assert open_weights(path).config == CONFIG
+    assert_same(values_at(path), values)

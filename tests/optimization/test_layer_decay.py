@@ -66,9 +66,8 @@ def test_without_decay_the_bits_are_the_same():
     plain = moved("adamw", paths)
     same = moved("adamw", paths, learning_rate_scales=layer_decay_scales(CONFIG, 1.0))
     ones = moved("adamw", paths, learning_rate_scales=[(".", 1.0)])
-    for path in paths:
-        np.testing.assert_array_equal(same[path], plain[path])
-        np.testing.assert_array_equal(ones[path], plain[path])
+    np.testing.assert_equal(same, plain)
+    np.testing.assert_equal(ones, plain)
 
 
 def test_every_variable_of_the_encoder_has_a_distance():
@@ -104,8 +103,7 @@ def test_variables_stay_until_their_start(name):
         np.testing.assert_array_equal(values[3][step][0], values[0][step][0])
         for one, first in zip(values[3][step][1:], values[3][0][1:], strict=True):
             assert (step < 4) == np.array_equal(one, first), step
-    for one, other in zip(moments[3], moments[0], strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(moments[3], moments[0])
 
 
 @pytest.mark.parametrize("decay", [0.0, -0.5, 1.5])
