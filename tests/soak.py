@@ -37,7 +37,7 @@ from pyarrow import parquet
 
 from albert_tf.checkpoints import OrbaxFolder
 from albert_tf.errors import InputError
-from tests.conftest import ROOT
+from tests.conftest import JAX_ENVIRONMENT, ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, Project, Two, _make
 from tests.end_to_end.test_jax_engine import Processes
 from tests.end_to_end.test_multi_worker import FLAGS as WORKER_FLAGS
@@ -61,7 +61,6 @@ VOLATILE = (
 # What a checkpoint is written under: those of TensorFlow, and those of orbax.
 UNFINISHED = ("out/*_temp", "out/.model.ckpt-*[0-9].unfinished*")
 JAX = "--engine=jax"
-JAX_ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 # What JAX prints when it aborts a process whose peer has died, unless that ends by itself first.
 JAX_ABORTS = "Terminating process because the JAX distributed service detected fatal errors"
 # Read when Python starts.

@@ -51,9 +51,9 @@ def start(*words: str, **variables: str) -> subprocess.Popen:
     )
 
 
-def run(*words: str, code: int = 0) -> tuple[str, str]:
+def run(*words: str, code: int = 0, **variables: str) -> tuple[str, str]:
     """Run a command, check its exit code, and return what it printed (output, errors)."""
-    process = start(*words)
+    process = start(*words, **variables)
     output, errors = process.communicate()
     assert process.returncode == code, f"{words}\n{output}\n{errors}"
     return output, errors
@@ -152,6 +152,15 @@ class Project:
             *flags,
         )
 
+    def make_records(self, folder: pathlib.Path, *flags: str) -> None:
+        """Write `train.tfrecord` and `eval.tfrecord` of the project's texts to a folder."""
+        for split in ("train", "eval"):
+            call(
+                "data_prep.create_pretraining_data", f"--input_file={self.folder}/{split}.txt",
+                f"--output_file={folder}/{split}.tfrecord", f"--spm_model_file={self.model}",
+                "--dupe_factor=1", *flags,
+            )  # fmt: skip
+
 
 @pytest.fixture(scope="session")
 def project(shared_folder) -> Project:
@@ -176,12 +185,7 @@ def _make(project: Project) -> None:
         "data_prep.train_vocabulary", f"--input_file={folder}/train.txt",
         f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={folder}/vocabulary",
     )  # fmt: skip
-    for split in ("train", "eval"):
-        call(
-            "data_prep.create_pretraining_data", f"--input_file={folder}/{split}.txt",
-            f"--output_file={folder}/{split}.tfrecord", f"--spm_model_file={project.model}",
-            "--dupe_factor=1", *RECORD_FLAGS,
-        )  # fmt: skip
+    project.make_records(folder, *RECORD_FLAGS)
     config = {
         "vocab_size": VOCAB_SIZE,
         "embedding_size": 16,
@@ -247,6 +251,11 @@ def without_dropout(project, environment, shared_folder) -> pathlib.Path:
         subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, check=True)
 
     return once(folder, make)
+
+
+def json_lines(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Return the objects in a file with one of them per line."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def results_of(folder: pathlib.Path) -> dict[str, float]:

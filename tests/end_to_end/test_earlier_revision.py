@@ -13,7 +13,8 @@ import pytest
 from albert_tf.interop.loading import open_weights
 from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from tests.conftest import GOLDEN, JAX_ENVIRONMENT, ROOT, once
-from tests.end_to_end.conftest import call
+from tests.end_to_end.conftest import call, json_lines
+from tests.support.kinds_of_tasks import check_close
 
 pytestmark = pytest.mark.integration
 
@@ -60,7 +61,7 @@ def test_an_interrupted_run_ends_with_the_losses_of_an_uninterrupted_one(engine,
     resumed = subprocess.run(words, cwd=earlier, env=environment, capture_output=True, text=True)
     assert f"resuming from {engine}/model.ckpt-3\n" in resumed.stdout, resumed.stderr
     assert "warning" not in resumed.stderr.replace("warning: --learning_rate=0.01 is high", "")
-    rows = [*map(json.loads, (earlier / engine / "evaluations.jsonl").read_text().splitlines())]
+    rows = json_lines(earlier / engine / "evaluations.jsonl")
     assert [row["step"] for row in rows] == [2, 4, 6, 8, 10, 12]
     # The processor that wrote it rounds in its own way; accuracies count single tokens.
     losses = {name: value for name, value in expected["losses"][engine].items() if "loss" in name}
@@ -72,19 +73,7 @@ def test_a_fine_tuned_folder_predicts_as_it_did(kind, earlier, expected):
     model = KINDS[kind].load("text_model").from_preset(str(earlier / kind))
     rows = model._predict_rows(expected[kind]["inputs"], 32)
     found = json.loads(json.dumps(rows, default=lambda array: array.tolist()))
-    assert_alike(found, expected[kind]["predictions"])
-
-
-def assert_alike(found, expected) -> None:
-    if isinstance(expected, dict):
-        for name in expected:
-            assert_alike(found[name], expected[name])
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_alike(one, other)
-    else:
-        assert found == (pytest.approx(expected, abs=1e-4) if type(expected) is float else expected)
+    check_close(found, expected[kind]["predictions"], tolerance=1e-4)
 
 
 @pytest.mark.parametrize("name", ["tensorflow/best", "jax/best", "huggingface", "tagging"])

@@ -1,7 +1,6 @@
 """--do_eval and --eval_every_steps: of which checkpoints, on which examples, by which names."""
 
 import dataclasses
-import json
 import logging
 import shutil
 
@@ -11,7 +10,7 @@ from albert_tf.checkpoints import TensorFlowFolder
 from albert_tf.errors import InputError
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests.end_to_end.conftest import results_of
+from tests.end_to_end.conftest import json_lines, results_of
 
 pytestmark = pytest.mark.integration
 
@@ -20,10 +19,6 @@ pytestmark = pytest.mark.integration
 def options(short_run) -> PretrainingOptions:
     """Return options of an evaluation, and of a short run before it."""
     return dataclasses.replace(short_run, do_eval=True)
-
-
-def rows_of(path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.slow
@@ -48,7 +43,7 @@ def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, 
     ]
     (warning,) = warnings
     assert f"{folder}/model.ckpt-18 is damaged and skipped" in warning
-    rows = rows_of(folder / "checkpoint_evaluations.jsonl")
+    rows = json_lines(folder / "checkpoint_evaluations.jsonl")
     assert [row["step"] for row in rows] == [6, 12, 24]
     for row in rows:
         expected = alone[row.pop("step")]
@@ -63,7 +58,7 @@ def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, 
     # An evaluation of others replaces what was there.
     TensorFlowFolder(str(folder)).list_only(str(folder / "model.ckpt-12"))
     pretrain(dataclasses.replace(options, eval_checkpoints="all", max_eval_steps=1))
-    assert [row["step"] for row in rows_of(folder / "checkpoint_evaluations.jsonl")] == [6, 12]
+    assert [row["step"] for row in json_lines(folder / "checkpoint_evaluations.jsonl")] == [6, 12]
     assert results_of(folder)["global_step"] == 12
 
 

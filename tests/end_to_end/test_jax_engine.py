@@ -1,7 +1,6 @@
 """The commands with --engine=jax, in processes that cannot import TensorFlow."""
 
 import dataclasses
-import json
 import pathlib
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.interop.loading import open_weights
 from tests.conftest import free_addresses
 from tests.end_to_end import conftest
-from tests.end_to_end.conftest import call, results_of, wait_for
+from tests.end_to_end.conftest import call, json_lines, results_of, wait_for
 from tests.support.html import read_page
 from tests.support.models import keras_file, random_model
 
@@ -38,16 +37,9 @@ def start(environment):
 
 
 @pytest.fixture(scope="module")
-def run(start):
+def run(environment):
     """Run a command with `--engine=jax` and return what it printed (output, errors)."""
-
-    def run(*words: str, code: int = 0) -> tuple[str, str]:
-        process = start(*words)
-        output, errors = process.communicate()
-        assert process.returncode == code, f"{words}\n{output}\n{errors}"
-        return output, errors
-
-    return run
+    return lambda *words: conftest.run(*words, "--engine=jax", **environment)
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +52,11 @@ def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
-    """Return weights and moments in a checkpoint, by name."""
-    weights = open_weights(str(folder / f"model.ckpt-{step}"))
+def values(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """Return weights and moments in the last checkpoint, by name."""
+    weights = open_weights(str(folder / f"model.ckpt-{LAST}"))
     tensors = {**weights.tensors, **{f"optimizer/{n}": t for n, t in weights.optimizer.items()}}
     return {name: tensor.read() for name, tensor in tensors.items()}
-
-
-def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, at_least: int) -> None:
-    found, expected = values(folder, LAST), values(other, LAST)
-    assert found.keys() == expected.keys()
-    assert len(found) > at_least
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
 @pytest.mark.slow
@@ -86,8 +70,10 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
     assert process.returncode == -signal.SIGKILL
     output, _ = run(*words)
     assert f"resuming from {folder}/model.ckpt-" in output
-    assert_same_bits(folder, undisturbed, at_least=70)
-    moments = [sum(name.endswith(kind) for name in values(folder)) for kind in ("adam_m", "adam_v")]
+    found = values(folder)
+    assert len(found) > 70
+    np.testing.assert_equal(found, values(undisturbed))
+    moments = [sum(name.endswith(kind) for name in found) for kind in ("adam_m", "adam_v")]
     assert moments[0] > moments[1] > 0
     assert results_of(folder) == results_of(undisturbed)
     same = ("evaluations.jsonl", "filled_masks.jsonl", "data_order.json", "training_data.json")
@@ -107,8 +93,7 @@ def test_both_engines_learn_the_same_from_a_teacher(project, without_dropout, ru
         flags = f"--teacher={without_dropout}/out", f"--init_checkpoint={start}", "--do_train"
         words = project.pretrain_words(tmp_path / engine, *flags, f"--engine={engine}")
         program(*words, f"--albert_config_file={start.parent}/albert_config.json")
-        lines = (tmp_path / engine / "metrics.jsonl").read_text().splitlines()
-        rows.append([json.loads(line) for line in lines])
+        rows.append(json_lines(tmp_path / engine / "metrics.jsonl"))
     for found, expected in zip(*rows, strict=True):
         names = [name for name in expected if name.endswith("_loss")]
         assert len(names) == 5

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import free_addresses
-from tests.end_to_end.conftest import Two, call, results_of, start
+from tests.end_to_end.conftest import Two, call, json_lines, results_of, start
 
 pytestmark = pytest.mark.integration
 
@@ -81,8 +81,7 @@ def at_step(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
 
 
 def _filled_masks(folder: pathlib.Path) -> np.ndarray:
-    lines = (folder / "filled_masks.jsonl").read_text().splitlines()
-    return np.array([json.loads(line)["masked_lm_ids"] for line in lines])
+    return np.array([row["masked_lm_ids"] for row in json_lines(folder / "filled_masks.jsonl")])
 
 
 @pytest.mark.slow

@@ -16,16 +16,12 @@ ANIMALS = ("cat", "dog", "bird", "horse", "fish", "mouse")
 TOOLS = ("saw", "drill", "file", "lathe", "hammer", "pliers")
 
 
-def _questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
-    """Return which of three or four words is an animal; by the question, which of them is none."""
-    draw = random.Random(seed)
-    questions = []
-    for _ in range(count):
-        options = draw.sample(TOOLS, draw.choice((2, 3)))
-        answer = draw.randrange(len(options) + 1)
-        options.insert(answer, draw.choice(ANIMALS))
-        questions.append(("It is a ____ .", options, answer))
-    return questions
+def _choice(draw: random.Random) -> tuple[list[str], int]:
+    """Return three or four words, and the number of the one that is an animal."""
+    options = draw.sample(TOOLS, draw.choice((2, 3)))
+    answer = draw.randrange(len(options) + 1)
+    options.insert(answer, draw.choice(ANIMALS))
+    return options, answer
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +33,14 @@ def folder(tmp_path_factory) -> pathlib.Path:
             place = folder / "RACE" / split / level
             place.mkdir(parents=True)
             for number in range(articles):
-                questions = _questions(4, seed=number + 100 * len(split + level))
+                draw = random.Random(number + 100 * len(split + level))
+                options, answers = zip(*(_choice(draw) for _ in range(4)), strict=True)
                 record = {
                     "id": f"{level}{number}.txt",
                     "article": "The file is about <script> and names. " * 4,
-                    "questions": [question for question, _, _ in questions],
-                    "options": [options for _, options, _ in questions],
-                    "answers": ["ABCD"[answer] for _, _, answer in questions],
+                    "questions": ["It is a ____ ."] * 4,
+                    "options": options,
+                    "answers": ["ABCD"[answer] for answer in answers],
                 }
                 (place / f"{number}.txt").write_text(json.dumps(record) + "\n")
     return folder

@@ -69,12 +69,6 @@ def contents_of(folder, name):
     return json.loads((folder / name).read_text("utf-8"))
 
 
-def contexts_of(path):
-    with open(path) as file:
-        paragraphs = json.load(file)["data"][0]["paragraphs"]
-    return {p["qas"][0]["id"]: p["context"] for p in paragraphs}
-
-
 def test_every_question_has_an_answer(options, pretrained, tmp_path):
     train = contents_of(tmp_path, "files/train.json")
     first = train["data"][0]["paragraphs"][0]["qas"][0]
@@ -92,7 +86,8 @@ def test_every_question_has_an_answer(options, pretrained, tmp_path):
     assert set(results) == {"exact_match", "f1", "total", "global_step"}
     assert (results["total"], results["global_step"]) == (6, 3)
     answers = contents_of(folder, "predictions.json")
-    contexts = contexts_of(options.predict_file)
+    paragraphs = contents_of(tmp_path, "files/dev.json")["data"][0]["paragraphs"]
+    contexts = {each["qas"][0]["id"]: each["context"] for each in paragraphs}
     assert list(answers) == list(contexts)
     assert all(answers[id] and answers[id] in context for id, context in contexts.items())
     for id, best in contents_of(folder, "nbest_predictions.json").items():

@@ -12,25 +12,10 @@ from albert_tf.errors import InputError
 from albert_tf.files import folder_of_one
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import ORDER_FILE, pretrain
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, start, wait_for
+from tests.end_to_end.conftest import call, json_lines, results_of, start, wait_for
 from tests.end_to_end.test_pretraining import variables
 
 pytestmark = pytest.mark.integration
-
-
-def assert_same_weights(folder, other) -> None:
-    expected, actual = variables(other), variables(folder)
-    assert expected.keys() == actual.keys()
-    for name, value in expected.items():
-        if not name.startswith("save_counter"):
-            np.testing.assert_array_equal(actual[name], value, err_msg=name)
-
-
-def assert_finished_as_uninterrupted(folder, pretrained) -> None:
-    assert_same_weights(folder, pretrained)
-    rows = (folder / "metrics.jsonl").read_text().splitlines()
-    steps = [json.loads(row)["step"] for row in rows]
-    assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
 
 
 @pytest.mark.slow
@@ -48,24 +33,18 @@ def test_stopped_it_ends_with_the_same_weights(project, pretrained, tmp_path):
         "Rerun the same command to resume."
     )
     assert f"resuming from {folder}/model.ckpt-3\n" in call(*words)
-    assert_finished_as_uninterrupted(folder, pretrained)
+    np.testing.assert_equal(variables(folder), variables(pretrained))
+    steps = [row["step"] for row in json_lines(folder / "metrics.jsonl")]
+    assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
 
 
-def options_of(project, folder, **flags) -> PretrainingOptions:
-    return PretrainingOptions(
-        albert_config_file=str(project.config),
-        input_file=(str(project.train),),
-        eval_input_file=(str(project.eval),),
-        output_dir=str(folder),
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        train_batch_size=8,
-        do_train=True,
-        **flags,
-    )
+@pytest.fixture
+def options(short_run, project) -> PretrainingOptions:
+    """Return options of training in `tmp_path / "out"`."""
+    return dataclasses.replace(short_run, eval_input_file=(str(project.eval),), do_train=True)
 
 
-def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrained, tmp_path):
+def test_one_program_trains_in_a_folder_and_others_may_evaluate(options, pretrained, tmp_path):
     folder = shutil.copytree(pretrained, tmp_path / "out")
     (folder / "checkpoint").unlink()  # the list may be lost
     (folder / "report.html").unlink()
@@ -73,7 +52,7 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
     unchanged = {*folder.iterdir()} - {folder / name for name in new}
     before = {path: path.stat().st_mtime_ns for path in unchanged}
     (folder / "eval_results.txt").unlink()
-    options = options_of(project, folder, num_train_steps=48)
+    options = dataclasses.replace(options, num_train_steps=48)
     with folder_of_one(str(folder), "output_dir"):
         with pytest.raises(InputError, match="`output_dir`: another process is already writing"):
             pretrain(options)
@@ -84,12 +63,12 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
 
 
 @pytest.mark.slow
-def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplog):
+def test_a_run_in_another_order_of_examples(options, pretrained, tmp_path, caplog):
     folder = shutil.copytree(pretrained, tmp_path / "out")
     order = folder / ORDER_FILE
     examples = json.loads(order.read_text())["examples"]
     order.unlink()  # as of a version before the first that wrote it
-    options = options_of(project, folder, num_train_steps=25)
+    options = dataclasses.replace(options, num_train_steps=25)
     message = (
         f"`output_dir`={folder}: model.ckpt-24 was trained on examples in the order of version 1, "
         "but this program has version 2"
@@ -115,30 +94,18 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
 @pytest.mark.slow
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):
     folder = tmp_path / "out"
-    options = options_of(
-        project,
-        folder,
-        num_train_steps=24,
-        random_seed=2**31 - 1,
-        num_warmup_steps=4,
-        learning_rate=0.01,
-        save_checkpoints_steps=6,
-        iterations_per_loop=5,
-        shuffle_buffer_size=64,
-        keep_checkpoint_max=1,
-        eval_every_steps=8,
-        best_checkpoint_metric="masked_lm_accuracy",
-        do_eval=True,
-    )
-    pretrain(options)
-    assert_same_weights(folder, pretrained)
-    rows = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    kept = ("--keep_checkpoint_max=1", "--best_checkpoint_metric=masked_lm_accuracy")
+    flags = ("--do_train", "--do_eval", "--eval_every_steps=8", "--iterations_per_loop=5", *kept)
+    call(*project.pretrain_words(folder, *flags))
+    np.testing.assert_equal(variables(folder), variables(pretrained))
+    rows = json_lines(folder / "evaluations.jsonl")
     assert [row.pop("step") for row in rows] == [8, 16, 24]
     results = results_of(folder)
     assert rows[-1] == pytest.approx({name: results[name] for name in rows[-1]}, rel=1e-6)
     best = max(range(3), key=lambda number: rows[number]["masked_lm_accuracy"])
     # As a user would look at it: a folder like any other.
-    pretrain(dataclasses.replace(options, output_dir=str(folder / "best"), do_train=False))
+    words = f"--output_dir={folder}/best", f"--eval_input_file={project.eval}"
+    call("run_pretraining.py", "--do_eval", *words)
     again = results_of(folder / "best")
     assert again["global_step"] == 8 * (best + 1)
     assert rows[best] == pytest.approx({name: again[name] for name in rows[best]}, rel=1e-6)

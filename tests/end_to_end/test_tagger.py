@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from tests.end_to_end.conftest import call, results_of
+from tests.end_to_end.conftest import call, json_lines, results_of
 from tests.support.finetuning import word_pieces
 from tests.support.html import read_page
 
@@ -103,7 +103,7 @@ def test_columns_are_learned_evaluated_and_predicted(tmp_path, monkeypatch):
             *("run_tagger.py", "--do_predict", f"--output_dir={out}", "--predict_file=-"),
             f"--predict_output={tmp_path}/lines.jsonl",
         )
-    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    lines = json_lines(tmp_path / "lines.jsonl")
     found = [[(e["label"], e["start"], e["end"]) for e in line["entities"]] for line in lines]
     assert found == [[("LOC", 18, 22)], [], [("PER", 0, 8), ("LOC", 9, 13)]]
     assert all(0.5 < e["score"] <= 1 for line in lines for e in line["entities"])

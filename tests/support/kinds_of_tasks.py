@@ -24,7 +24,7 @@ from albert_tf.prediction.tasks import PredictOptions
 from albert_tf.task_kinds import TaskKind, heads
 from albert_tf.tasks import classification, multiple_choice, question_answering, sentences, tagging
 from albert_tf.text_models.task_model import TaskModel
-from tests.end_to_end.conftest import results_of
+from tests.end_to_end.conftest import json_lines, results_of
 from tests.support import finetuning
 
 WORDS = sum(finetuning.WORDS.values(), [])
@@ -84,10 +84,6 @@ def _write_lines(path: pathlib.Path, names: Sequence[str], rows: Iterable[Sequen
     lines = (json.dumps(dict(zip(names, row, strict=True))) for row in rows)
     path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
-
-
-def _json_lines(path: pathlib.Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def _classification(folder: pathlib.Path, pairs: bool) -> Case:
@@ -191,7 +187,7 @@ def _tagging(folder: pathlib.Path, unit: str) -> Case:
     raw = _write_lines(folder / "raw.jsonl", ["text"], ([text] for text in texts))
 
     def written(out: pathlib.Path) -> list[dict]:
-        return [{"entities": row["entities"]} for row in _json_lines(out / "predictions.jsonl")]
+        return [{"entities": row["entities"]} for row in json_lines(out / "predictions.jsonl")]
 
     files = {"train_file": train, "eval_file": train, "predict_file": raw}
     return Case(tagging.KIND, {}, files, (examples, labels), {"text": texts}, written)
@@ -320,7 +316,7 @@ def check(folder: pathlib.Path, name: str) -> None:
     results = folder / "results.jsonl"
     columns = {f"{name}_column": name for name in case.inputs}
     run(PredictOptions(model=str(model), input_file=file, output_file=str(results), **columns))
-    check_close(_json_lines(results), expected)
+    check_close(json_lines(results), expected)
 
 
 def check_same_weights(model: keras.Model, other: keras.Model) -> None:
@@ -330,16 +326,16 @@ def check_same_weights(model: keras.Model, other: keras.Model) -> None:
         np.testing.assert_allclose(*mine_and_its, rtol=0, atol=1e-5, err_msg=mine.path)
 
 
-def check_close(found: Any, expected: Any) -> None:
+def check_close(found: Any, expected: Any, tolerance: float = 2e-6) -> None:
     """Compare rows of results; those that are found may have more columns."""
     if isinstance(expected, dict):
         for name, value in expected.items():
-            check_close(found[name], value)
+            check_close(found[name], value, tolerance)
     elif isinstance(expected, list):
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
-            check_close(one, other)
+            check_close(one, other, tolerance)
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, abs=2e-6)
+        assert found == pytest.approx(expected, abs=tolerance)
     else:
         assert found == expected
