@@ -18,13 +18,7 @@ from tests.support.layouts import CONFIG_KEYS, HEAD, ModelGardenAlbert, Variable
 pytestmark = pytest.mark.integration
 
 # Heads that are not as many as their size, so that mixed-up axes show.
-CONFIG = dataclasses.replace(
-    tiny.CONFIG,
-    hidden_size=24,
-    num_attention_heads=4,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+CONFIG = dataclasses.replace(tiny.WITHOUT_DROPOUT, hidden_size=24, num_attention_heads=4)
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
 QUERY = "transformer/self_attention/query/kernel"
 

@@ -13,7 +13,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClas
 from albert_tf.modeling.kernels import Execution
 from tests.modeling.test_parameters import MODELS
 from tests.support.backends import BACKEND, as_numpy, forward, gradient_function, operations
-from tests.support.tiny import CONFIG, batch
+from tests.support.tiny import CONFIG, WITHOUT_DROPOUT, batch
 
 
 def test_bfloat16_keeps_variables_and_logits_in_float32_and_computes_nearly_the_same():
@@ -30,9 +30,7 @@ def test_bfloat16_keeps_variables_and_logits_in_float32_and_computes_nearly_the_
 
 
 def test_classifier_dropout_acts_in_training_only():
-    rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = dataclasses.replace(CONFIG, **rates)
-    model = AlbertForSequenceClassification(config, num_labels=3, classifier_dropout=0.5)
+    model = AlbertForSequenceClassification(WITHOUT_DROPOUT, num_labels=3, classifier_dropout=0.5)
     features = batch(4)
     plain = ops.convert_to_numpy(model(features)["logits"])
     np.testing.assert_array_equal(model(features)["logits"], plain)

@@ -27,11 +27,9 @@ from albert_tf.modeling.question_answering import (
     SpanObjective,
 )
 from tests.support.backends import as_numpy, forward
-from tests.support.tiny import CONFIG, batch
+from tests.support.tiny import WITHOUT_DROPOUT, batch
 
-PLAIN = dataclasses.replace(
-    CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-)
+PLAIN = dataclasses.replace(WITHOUT_DROPOUT, num_hidden_layers=1)
 EXAMPLES = 8
 BATCH = batch(EXAMPLES)
 INPUTS = {name: BATCH[name] for name in ("input_ids", "input_mask", "segment_ids")}

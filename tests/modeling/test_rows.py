@@ -16,7 +16,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClas
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization.optimizers import Lamb
 from tests.support.backends import BACKEND, as_numpy, gradient_function
-from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+from tests.support.tiny import LENGTH, PREDICTIONS, WITHOUT_DROPOUT, batch
 
 PLACES = Places.one_after_the_other(np.array([0, 0, 0, 1]), batch(4)["input_mask"].sum(1))
 EXAMPLES = batch(4)
@@ -31,11 +31,7 @@ ROWS = PLACES.pack(PADDED, pad_id=0) | {
 }
 ROWS["masked_lm_positions"][0] += np.repeat(PLACES.begin[:3], PREDICTIONS)
 WIDE = dataclasses.replace(
-    CONFIG,
-    max_position_embeddings=3 * LENGTH,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.1,
+    WITHOUT_DROPOUT, max_position_embeddings=3 * LENGTH, initializer_range=0.1
 )
 
 

@@ -19,7 +19,7 @@ from albert_tf.preflight.gpus import FAMILIES, GPUS, parse_devices
 from albert_tf.preflight.options import PreflightOptions
 from albert_tf.tpu import preflight as former
 from tests.conftest import run_python
-from tests.support.tiny import CONFIG
+from tests.support.tiny import WITHOUT_DROPOUT
 
 H100 = parse_devices("h100")
 
@@ -173,12 +173,8 @@ def test_kernels_take_the_longer_of_products_and_traffic():
 def options(tmp_path):
     config = tmp_path / "albert_config.json"
     # Heads and lengths that cuDNN's attention supports.
-    shape = dataclasses.replace(
-        CONFIG,
-        **{"hidden_size": 128, "num_attention_heads": 2, "num_hidden_layers": 2},
-        **{"max_position_embeddings": 128, "hidden_dropout_prob": 0.0},
-        attention_probs_dropout_prob=0.0,
-    )
+    sizes = {"hidden_size": 128, "max_position_embeddings": 128}
+    shape = dataclasses.replace(WITHOUT_DROPOUT, **sizes)
     config.write_text(shape.to_json())
     return PreflightOptions(
         albert_config_file=str(config),

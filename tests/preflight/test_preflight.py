@@ -20,7 +20,7 @@ from albert_tf.preflight.compiler import Compiler
 from albert_tf.preflight.costs import KERNELS
 from albert_tf.preflight.options import PreflightOptions, Request
 from tests.conftest import run_python
-from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, WITHOUT_DROPOUT
 from tests.test_flops import lookups, selections
 
 MISSING = [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
@@ -314,15 +314,7 @@ def with_compiler(test):
 
 # Heads of a size, and sequences of a length, that the attention kernel supports.
 LONG, MICRO, TRIPS = 128, 4, 2
-TWO_LAYERS = dataclasses.replace(
-    CONFIG,
-    hidden_size=32,
-    num_attention_heads=2,
-    num_hidden_layers=2,
-    max_position_embeddings=LONG,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+TWO_LAYERS = dataclasses.replace(WITHOUT_DROPOUT, hidden_size=32, max_position_embeddings=LONG)
 DIRECTIONS = ("forward", "backward")
 
 

@@ -1,5 +1,7 @@
 """What tests of training share: a tiny model and made-up pretraining examples."""
 
+import dataclasses
+
 import numpy as np
 
 from albert_tf.config import AlbertConfig
@@ -16,6 +18,9 @@ CONFIG = AlbertConfig(
     hidden_dropout_prob=0.1,
     attention_probs_dropout_prob=0.1,
     max_position_embeddings=LENGTH,
+)
+WITHOUT_DROPOUT = dataclasses.replace(
+    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
 )
 
 

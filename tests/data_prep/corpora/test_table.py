@@ -10,7 +10,6 @@ import random
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
 
 import pyarrow
 import pytest
@@ -21,6 +20,7 @@ from albert_tf.errors import InputError
 from data_prep.corpora import table
 from data_prep.corpora.base import Counts, ReaderOptions
 from tests.conftest import ROOT, run_commands, run_python
+from tests.files.test_tables import write as write_table
 from tests.support.hub import serving
 from tests.support.texts import COMPRESS, read_corpus
 
@@ -38,31 +38,19 @@ def write_parquet(path: pathlib.Path, rows: list[dict], row_group_size: int = 2)
     parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=row_group_size)
 
 
-def write_json(path: pathlib.Path, rows: list[dict]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def write(path: pathlib.Path, rows: list[dict]) -> None:
+    """Write rows as what the endings say; Parquet in several row groups."""
+    if path.suffix == ".parquet":
+        write_parquet(path, rows)
+    elif path.suffix in COMPRESS:
+        plain = path.with_suffix("")
+        write_table(plain, rows)
+        path.write_bytes(COMPRESS[path.suffix](plain.read_bytes()))
+        plain.unlink()
+    else:
+        write_table(path, rows)
 
 
-def write_csv(path: pathlib.Path, rows: list[dict]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def write_compressed(path: pathlib.Path, rows: list[dict]) -> None:
-    plain = path.with_suffix("")
-    WRITERS[plain.suffix](plain, rows)
-    path.write_bytes(COMPRESS[path.suffix](plain.read_bytes()))
-    plain.unlink()
-
-
-WRITERS: dict[str, Callable[[pathlib.Path, list[dict]], None]] = {
-    ".parquet": write_parquet,
-    ".jsonl": write_json,
-    ".json": write_json,
-    ".csv": write_csv,
-    **dict.fromkeys(COMPRESS, write_compressed),
-}
 NAMES = ["t.parquet", "t.jsonl", "t.json.gz", "t.jsonl.zst", "t.csv", "t.csv.bz2", "t.csv.zst"]
 
 
@@ -72,7 +60,7 @@ read = functools.partial(read_corpus, "table")
 @pytest.mark.parametrize("name", NAMES)
 def test_all_types_give_the_same_documents(tmp_path, name):
     path = tmp_path / name
-    WRITERS[path.suffix](path, ROWS)
+    write(path, ROWS)
     found, counts = read(tmp_path, title_column="name")
     assert [document.paragraphs for document in found] == PARAGRAPHS
     assert [document.name for document in found] == ["first", "a name of lines", f"{name}:5"]
@@ -94,7 +82,7 @@ def test_tsv_has_no_quotes(tmp_path):
 def test_row_groups_are_units(tmp_path):
     rows = [{"text": f"Row {number}."} for number in range(25)]
     write_parquet(tmp_path / "b.parquet", rows, 10)
-    write_json(tmp_path / "a.jsonl", rows[:2])
+    write(tmp_path / "a.jsonl", rows[:2])
     options = ReaderOptions()
     units = list(table.units([str(tmp_path / "*")], options))
     assert [unit.first_row for unit in units] == [0, 0, 10, 20]
@@ -138,7 +126,7 @@ def test_text_types_of_parquet(tmp_path):
 def test_a_large_table_is_several_units(tmp_path, monkeypatch, name):
     rows = [{"text": f"Row {number}, of many."} for number in range(100)]
     path = tmp_path / name
-    WRITERS[path.suffix](path, rows)
+    write(path, rows)
     whole, _ = read(path)
     monkeypatch.setattr(table, "_UNIT_CHARACTERS", 300)
     units = list(table.units([str(path)], ReaderOptions()))
@@ -163,7 +151,7 @@ def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
 def test_a_missing_column_is_detected_early(tmp_path):
     path = tmp_path / "t.jsonl.gz"
     rows = [{"body": os.urandom(200).hex()} for _ in range(3000)]
-    write_compressed(path, rows)
+    write(path, rows)
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(InputError, match="`text_column`=text: no such column .*; it has body"):
         read(path)
@@ -189,17 +177,17 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
 @pytest.mark.parametrize("column", ["text_column", "title_column"])
 def test_a_missing_column_is_reported_with_the_existing_ones(tmp_path, name, column):
     path = tmp_path / name
-    WRITERS[path.suffix](path, ROWS)
+    write(path, ROWS)
     with pytest.raises(InputError, match=f"`{column}`=body: no such column in .*{name}; it has id"):
         read(path, **{column: "body"})
     many = [{"content": "x"}] * 2000
-    WRITERS[path.suffix](path, many)
+    write(path, many)
     with pytest.raises(InputError, match="no such column .*; it has content"):
         read(path)
 
 
 def damaged(path: pathlib.Path) -> None:
-    WRITERS[path.suffix](path, [{"text": f"some text {n * 7919}"} for n in range(3000)])
+    write(path, [{"text": f"some text {n * 7919}"} for n in range(3000)])
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
 

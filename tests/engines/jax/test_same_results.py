@@ -14,7 +14,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from tests.conftest import KERAS_ON_JAX, run_python
-from tests.support.tiny import CONFIG, batch
+from tests.support.tiny import WITHOUT_DROPOUT, batch
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 pytest.importorskip("grain", reason="grain is not installed (the extra `jax`)")
@@ -115,9 +115,6 @@ STEPS, BATCH = 8, 16
 # AdamW makes an update of full size of every gradient, however small, that is, of rounding: its
 # rate is as small as in practice.
 RATES = {"lamb": 0.01, "adamw": 0.001}
-WITHOUT_DROPOUT = dataclasses.replace(
-    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-)
 SHARING = {
     "all": WITHOUT_DROPOUT,
     "ffn": dataclasses.replace(WITHOUT_DROPOUT, num_hidden_groups=2, parameter_sharing="ffn"),

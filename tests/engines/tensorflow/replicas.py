@@ -20,16 +20,14 @@ from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from tests.support.batches import ListStream
 from tests.support.pretraining import train_on
-from tests.support.tiny import CONFIG, PREDICTIONS, batch
+from tests.support.tiny import PREDICTIONS, WITHOUT_DROPOUT, batch
 
 STEPS, BATCH = 9, 16
 
 # Replicas, micro-batches on each, whether layers are computed again, and whether XLA compiles it.
 SPLITS = ((1, 1, False, False), (2, 2, False, False), (1, 4, True, True))
 # Tracing and compiling more layers is what takes long; `test_step.py` has more.
-ONE_LAYER = dataclasses.replace(
-    CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-)
+ONE_LAYER = dataclasses.replace(WITHOUT_DROPOUT, num_hidden_layers=1)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.conftest import GOLDEN, slow
-from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, WITHOUT_DROPOUT, batch
 
 # Where the number of layers makes no difference: tracing them is what takes long.
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
@@ -84,13 +84,7 @@ def test_a_layer_is_traced_once_and_computed_again_if_asked_for(monkeypatch, rem
 @pytest.mark.slow
 def test_micro_batches_go_on_where_memory_is_short():
     # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
-    config = dataclasses.replace(
-        CONFIG,
-        intermediate_size=4096,
-        num_hidden_layers=2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
+    config = dataclasses.replace(WITHOUT_DROPOUT, intermediate_size=4096)
     step = create_step(config, "adamw", learning_rate=0.001, micro_batches=2)
     large = batch(512)
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(large).repeat()))
