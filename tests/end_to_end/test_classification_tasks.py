@@ -26,17 +26,14 @@ SIZES = {
 WORDS = ["cat", "dog", "bird", "horse", "saw", "drill", "file", "lathe", "red", "green", "tall"]
 
 
-def model_flags(folder, vocabulary, vocab_size):
-    config = folder / "albert_config.json"
-    config.write_text(json.dumps({**SIZES, "vocab_size": vocab_size}))
-    return [f"--albert_config_file={config}", f"--spm_model_file={vocabulary}"]
-
-
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
     """Return flags of a model whose vocabulary is a WordPiece one of a few words."""
     folder = tmp_path_factory.mktemp("model")
-    return model_flags(folder, folder / "vocab.txt", word_pieces(folder, WORDS).vocab_size)
+    config = {**SIZES, "vocab_size": word_pieces(folder, WORDS).vocab_size}
+    (folder / "albert_config.json").write_text(json.dumps(config))
+    names = {"albert_config_file": "albert_config.json", "spm_model_file": "vocab.txt"}
+    return [f"--{flag}={folder}/{name}" for flag, name in names.items()]
 
 
 @pytest.fixture
@@ -52,10 +49,6 @@ def classify(tmp_path):
 
 
 EVERYTHING = ("--do_train", "--do_eval", "--do_predict", "--submission", "--train_step=2")
-
-
-def lines_of(path):
-    return path.read_text("utf-8").removesuffix("\n").split("\n")
 
 
 @pytest.mark.slow
@@ -80,7 +73,8 @@ def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, w
     }
     for suffix in ("", "_mismatched", "_ax"):
         assert np.loadtxt(out / f"test_results{suffix}.tsv").shape == (5, 3)
-        assert lines_of(out / f"predictions{suffix}.tsv")[1].startswith("100\t")
+        predictions = (out / f"predictions{suffix}.tsv").read_text("utf-8")
+        assert predictions.split("\n")[1].startswith("100\t")
     with pytest.raises(InputError, match="contains a classifier of other labels"):
         classify("--task_name=RTE", *common, "--do_predict")
     with pytest.raises(InputError, match="predict .* `task_name`=MNLI"):

@@ -42,16 +42,6 @@ def run(environment):
     return lambda *words: conftest.run(*words, "--engine=jax", **environment)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
-    """Return the folder of a run that was not interrupted, with evaluations."""
-    folder = tmp_path_factory.mktemp("jax") / "undisturbed"
-    output, errors = run(*project.pretrain_words(folder, *FLAGS, *MUON))
-    assert output.startswith("JAX "), output
-    assert [line for line in errors.splitlines() if "--learning_rate" not in line] == []
-    return folder
-
-
 def values(folder: pathlib.Path) -> dict[str, np.ndarray]:
     """Return weights and moments in the last checkpoint, by name."""
     weights = open_weights(str(folder / f"model.ckpt-{LAST}"))
@@ -60,8 +50,11 @@ def values(folder: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, tmp_path):
-    folder = tmp_path / "out"
+def test_a_killed_run_ends_with_the_same_bits(project, start, run, tmp_path):
+    folder, undisturbed = tmp_path / "out", tmp_path / "undisturbed"
+    output, errors = run(*project.pretrain_words(undisturbed, *FLAGS, *MUON))
+    assert output.startswith("JAX "), output
+    assert [line for line in errors.splitlines() if "--learning_rate" not in line] == []
     words = project.pretrain_words(folder, *FLAGS, *MUON)
     process = start(*words)
     wait_for(process, (folder / "checkpoints.json").exists)

@@ -46,14 +46,15 @@ def folder(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def words(project, pretrained) -> list[str]:
-    """Return flags of every run."""
-    return [
+def test_race_is_learned_evaluated_and_predicted(project, pretrained, folder, tmp_path):
+    out = tmp_path / "out"
+    words = (
         "run_race.py",
         f"--albert_config_file={project.config}",
         f"--spm_model_file={project.model}",
         f"--init_checkpoint={pretrained}",
+        f"--data_dir={folder}",
+        f"--output_dir={out}",
         f"--max_seq_length={LENGTH}",
         "--max_qa_length=20",
         "--train_batch_size=16",
@@ -61,14 +62,8 @@ def words(project, pretrained) -> list[str]:
         "--warmup_step=10",
         "--dropout_prob=0",
         "--save_checkpoints_steps=1000",
-    ]
-
-
-def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
-    out = tmp_path / "out"
-    output = call(
-        *words, f"--data_dir={folder}", f"--output_dir={out}", "--train_step=150", "--do_predict"
     )
+    output = call(*words, "--train_step=150", "--do_predict")
     results = results_of(out)
     assert results["eval_accuracy"] > 0.9
     assert results["global_step"] == 150
@@ -98,5 +93,5 @@ def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
         assert title in page.text
 
     # The folder alone is enough to evaluate again, and gives the same.
-    call(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}", "--middle_only")
+    call(*words, "--nodo_train", "--middle_only")
     assert results_of(out)["eval_accuracy"] == pytest.approx(results["eval_accuracy_middle"])

@@ -119,10 +119,6 @@ def _compile(folder: pathlib.Path) -> tuple[str, int, int]:
     return result, int(hits), int(misses)
 
 
-def _programs(folder: pathlib.Path) -> list[pathlib.Path]:
-    return sorted(folder.glob("compiled/*/*-cache"))
-
-
 @pytest.mark.slow
 @needs_jax
 @pytest.mark.integration
@@ -130,7 +126,7 @@ def test_later_processes_compile_nothing(tmp_path):
     # The first two share an empty folder.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         ((result,),) = {each[:1] for each in pool.map(_compile, [tmp_path] * 2)}
-    first, second, *_ = programs = _programs(tmp_path)
+    first, second, *_ = programs = sorted(tmp_path.glob("compiled/*/*-cache"))
     assert _compile(tmp_path) == (result, len(programs), 0)
 
     # A process that was killed left part of a program, another one was damaged on the disk.

@@ -47,13 +47,6 @@ def loaded(export):
     return tf.saved_model.load(f"{export}/encoder")
 
 
-@pytest.fixture(scope="module")
-def model(trained) -> AlbertForPreTraining:
-    model = AlbertForPreTraining(TRAINED)
-    load_weights(model, trained)
-    return model
-
-
 def close(actual, expected, name: str) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
 
@@ -80,8 +73,9 @@ def test_outputs_are_the_models(structure, tmp_path):
         close(layer, expected["encoder_outputs"][(number + 1) * per_layer - 1], f"layer {number}")
 
 
-def test_every_entry_of_an_export(export, loaded, model):
-    batch = tiny.batch(3)
+def test_every_entry_of_an_export(export, loaded, trained):
+    batch, model = tiny.batch(3), AlbertForPreTraining(TRAINED)
+    load_weights(model, trained)
     expected = model(batch)
     with_masks = inputs_of(batch)
     inputs = {n: v for n, v in with_masks.items() if n != "masked_lm_positions"}

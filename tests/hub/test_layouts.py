@@ -213,11 +213,11 @@ def test_a_repository_without_weights_that_are_read(hub):
         albert_tf.from_preset(f"albert/albert-base-v2@{COMMIT}")
 
 
-def shapes_of(size: str, vocab_size: int) -> dict[str, tuple[int, ...]]:
-    config = AlbertConfig.preset(size, vocab_size=vocab_size)
-    hidden, block = config.hidden_size, "bert/encoder/transformer/group_0/inner_group_0"
+def shapes_of(size: str) -> dict[str, tuple[int, ...]]:
+    hidden = AlbertConfig.preset(size).hidden_size
+    block = "bert/encoder/transformer/group_0/inner_group_0"
     return {
-        "bert/embeddings/word_embeddings": (vocab_size, 128),
+        "bert/embeddings/word_embeddings": (30000, 128),
         "bert/embeddings/position_embeddings": (512, 128),
         "bert/embeddings/token_type_embeddings": (2, 128),
         "bert/encoder/embedding_hidden_mapping_in/kernel": (128, hidden),
@@ -226,24 +226,20 @@ def shapes_of(size: str, vocab_size: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def opened(shapes: dict[str, tuple[int, ...]]) -> Weights:
-    tensors = {name: Tensor(name, shape, shape, np.empty) for name, shape in shapes.items()}
-    return Weights("module", "saved_model", tensors)
-
-
 @pytest.mark.parametrize("size", ["base", "large", "xlarge", "xxlarge"])
 def test_a_module_without_a_config_is_a_preset_by_its_shapes(size, tmp_path):
-    found = find_preset(str(tmp_path), opened(shapes_of(size, 30000)))
-    assert found == AlbertConfig.preset(size)
+    def found(changes: dict[str, tuple[int, ...]]) -> AlbertConfig | None:
+        shapes = {**shapes_of(size), **changes}
+        tensors = {name: Tensor(name, shape, shape, np.empty) for name, shape in shapes.items()}
+        return find_preset(str(tmp_path), Weights("module", "saved_model", tensors))
+
+    assert found({}) == AlbertConfig.preset(size)
     for version, handle in ((1, "google/albert_base/1"), (2, "google/albert_base/2")):
         source = {"name": f"https://tfhub.dev/{handle}", "address": "a", "revision": "b"}
         (tmp_path / "albert_tf_source.json").write_text(json.dumps(source))
-        found = find_preset(str(tmp_path), opened(shapes_of(size, 30000)))
-        assert found == AlbertConfig.preset(size, version)
-    other = {**shapes_of(size, 30000), "bert/embeddings/position_embeddings": (256, 128)}
-    assert find_preset(str(tmp_path), opened(other)) is None
-    unshared = {**shapes_of(size, 30000), "bert/encoder/transformer/group_1/x": (1,)}
-    assert find_preset(str(tmp_path), opened(unshared)) is None
+        assert found({}) == AlbertConfig.preset(size, version)
+    assert found({"bert/embeddings/position_embeddings": (256, 128)}) is None
+    assert found({"bert/encoder/transformer/group_1/x": (1,)}) is None
 
 
 def test_a_repeated_command_takes_the_same_commit(hub, tmp_path):

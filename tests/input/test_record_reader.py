@@ -32,30 +32,20 @@ from albert_tf.input.record_reader import (
 from data_prep.tfrecords import frame
 from data_prep.tfrecords import write_records as write
 from tests.conftest import refusal
+from tests.support.batches import write_numbers
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch
 
 FEATURES = pretraining_features(LENGTH, PREDICTIONS)
 
 
-@pytest.fixture
-def numbered(tmp_path):
-    """Return three files of records that contain their number, one of the files empty."""
-    paths, begin = [], 0
-    for count in (70, 0, 200):
-        path = tmp_path / f"{count}.tfrecord"
-        numbers = range(begin, begin + count)
-        path.write_bytes(b"".join(frame(b"%d" % n + b" " * (n % 50)) for n in numbers))
-        paths.append(str(path))
-        begin += count
-    return paths
-
-
-def test_any_records_are_read(numbered):
-    index = RecordIndex.create(numbered)
+def test_any_records_are_read(tmp_path):
+    parts = (range(70), range(0), range(70, 270))
+    paths = [write_numbers(tmp_path / f"{len(part)}.tfrecord", part) for part in parts]
+    index = RecordIndex.create(paths)
     numbers = np.random.default_rng(0).integers(0, 270, 400)
     assert list(map(int, read_records(index, numbers))) == numbers.tolist()
     assert read_records(index, numbers[:0]) == []
-    in_order = itertools.chain.from_iterable(map(iter_records, numbered))
+    in_order = itertools.chain.from_iterable(map(iter_records, paths))
     assert list(map(int, in_order)) == list(range(270))
 
 

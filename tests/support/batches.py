@@ -1,12 +1,14 @@
 """What tests of batches share: files, streams, and comparison with the TensorFlow engine."""
 
+import pathlib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.streams import Shard
-from data_prep.tfrecords import write_records
+from data_prep.tfrecords import frame, write_records
 from tests.support.tiny import LENGTH, PREDICTIONS, batch
 
 COUNTS = (0, 7, 0, 130, 64, 0)
@@ -44,6 +46,12 @@ def write_files(folder) -> list[str]:
             )
         begin += count
     return paths
+
+
+def write_numbers(path: pathlib.Path, numbers: Iterable[int]) -> str:
+    """Write records that contain their number, of different lengths."""
+    path.write_bytes(b"".join(frame(b"%d" % n + b" " * (n % 50)) for n in numbers))
+    return str(path)
 
 
 def assert_same(found, expected) -> None:

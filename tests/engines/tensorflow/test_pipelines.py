@@ -24,7 +24,7 @@ from albert_tf.input.streams import WHOLE, Shard
 from data_prep.tfrecords import frame, read_examples
 from tests.conftest import slow
 from tests.support import references
-from tests.support.batches import STATIC, write_files
+from tests.support.batches import STATIC, write_files, write_numbers
 from tests.support.batches import assert_same as assert_same_batch
 from tests.support.tiny import LENGTH, batch, in_memory
 
@@ -108,12 +108,6 @@ def test_training_has_no_end_and_no_batch_an_unknown_shape(tmp_path):
 SEED = 3
 COUNTS = (0, 7, 70, 0, 130, 64, 65, 0)
 EXAMPLES = sum(COUNTS)
-
-
-def write_numbers(path, numbers) -> str:
-    """Write records that contain their number, of different lengths."""
-    path.write_bytes(b"".join(frame(b"%d" % n + b" " * (n % 50)) for n in numbers))
-    return str(path)
 
 
 def numbers_in(records) -> list[int]:

@@ -136,7 +136,8 @@ def test_empty_texts_are_texts_in_glue(tmp_path):
     assert (example.id, example.text, example.text_pair) == ("7", "", "what?")
 
 
-def mrpc_as_published(folder):
+def test_mrpc_as_it_was_published(tmp_path):
+    folder = tmp_path / "MRPC"
     folder.mkdir()
     for name, rows in (("train", 6), ("test", 2)):
         lines = ["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
@@ -144,11 +145,6 @@ def mrpc_as_published(folder):
             text, pair = texts(row)
             lines.append(f"{row % 2}\t{700 + row}\t{800 + row}\t{text}\t{pair}")
         (folder / f"msr_paraphrase_{name}.txt").write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def test_mrpc_as_it_was_published(tmp_path):
-    folder = tmp_path / "MRPC"
-    mrpc_as_published(folder)
 
     def rows(split):
         (examples,) = examples_of("MRPC", tmp_path, split)
