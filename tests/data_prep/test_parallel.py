@@ -1,7 +1,6 @@
 """Worker processes: order, bounded memory, and what happens when one is killed."""
 
 import os
-import pathlib
 import random
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import parallel
 from tests.conftest import ROOT, heed_ctrl_c
+from tests.test_children import state_of
 
 SCRIPT = """
 import os, sys, time
@@ -147,14 +147,6 @@ def test_ctrl_c_at_any_moment_is_no_hang(tmp_path, count):
         stop(process)
 
 
-def is_running(pid: int) -> bool:
-    """Return whether a process exists and is running."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.integration
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
@@ -167,6 +159,6 @@ def test_workers_end_with_their_parent(tmp_path, number):
     else:
         assert stop(process, number).count("Traceback") == 1  # of this bare script
     end = time.monotonic() + 30
-    while any(map(is_running, workers)) and time.monotonic() < end:
+    while set(map(state_of, workers)) != {"Z"} and time.monotonic() < end:
         time.sleep(0.05)
-    assert not any(map(is_running, workers))
+    assert set(map(state_of, workers)) == {"Z"}

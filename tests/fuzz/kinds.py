@@ -53,6 +53,7 @@ from tests.support.references import OWN_VOCABULARY
 from tests.support.texts import read_corpus
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 from tests.support.workbooks import FILMS, write_xls, write_xlsx
+from tests.tasks.tagging.test_readers import CONLLU
 
 CONFIG = CONFIGS["shared"]
 _SIZES = {"max_seq_length": LENGTH, "max_predictions_per_seq": PREDICTIONS}
@@ -323,15 +324,6 @@ EVALUATIONS = _lines([{"step": n, "loss": 1 / n, "eval_loss": 2.0} for n in rang
 CSV = "text,label\n" + "".join(f'"{row["text"]}",{row["label"]}\n' for row in ROWS)
 DUMP = dump([page(f"t{n}", f"Article {n} is a sentence. [[a|b]] <ref>") for n in range(9)])
 BOOK = "A book.\n\nIts first sentence is here. And another one.\n\nAnd an end.\n" * 20
-
-CONLLU = """# text = du pain
-1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
-1\tde\tde\tADP\t_\t_\t3\tcase\t_\t_
-2\tle\tle\tDET\t_\t_\t3\tdet\t_\t_
-3\tpain\tpain\tNOUN\t_\t_\t0\troot\t_\t_
-3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t3:amod\t_
-
-"""
 
 KINDS: dict[str, Kind] = {
     "compressed archive": _archive("a.tar.gz", "gztar"),

@@ -279,8 +279,6 @@ def fetch(name: str = "org/name") -> pathlib.Path:
 
 
 def test_files_are_fetched_once_and_are_there_offline(model_hub, monkeypatch, capsys):
-    from huggingface_hub import constants
-
     folder = fetch()
     assert (folder / "model.safetensors").read_bytes() == WEIGHTS
     assert not (folder / "pytorch_model.bin").exists()
@@ -289,7 +287,7 @@ def test_files_are_fetched_once_and_are_there_offline(model_hub, monkeypatch, ca
     served = model_hub.served
     assert fetch(f"org/name@{COMMIT}") == folder
     assert fetch("org/name@refs/pr/1") == folder
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert fetch() == folder
     assert model_hub.served == served
 
@@ -339,9 +337,7 @@ def test_names_that_name_nothing(load, name, message):
 
 
 def test_offline_without_a_cache_names_the_way_around(model_hub, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = error_of(fetch, "org/name")
     assert "HF_HUB_OFFLINE is set" in message
     assert "hf download org/name --local-dir=FOLDER" in message

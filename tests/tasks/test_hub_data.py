@@ -160,12 +160,6 @@ def serve(tmp_path, monkeypatch):
         yield start
 
 
-def offline(monkeypatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize("name", HUB_DATA)
 def test_data_of_the_hub_is_that_of_the_published_files(name, serve, tmp_path):
@@ -181,7 +175,7 @@ def test_data_of_the_hub_is_that_of_the_published_files(name, serve, tmp_path):
 
 @pytest.mark.parametrize("name", HUB_DATA)
 def test_offline_without_a_cache_the_way_around_is_named(name, serve, monkeypatch):
-    offline(monkeypatch)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     repository, _, read = HUB_DATA[name]
     error = refusal(read, None, "train")
     assert error.startswith(f"`data_dir`=hf://datasets/{repository}")
@@ -196,7 +190,7 @@ def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeyp
     options = ClassificationOptions(output_dir="out", task_name="mrpc", do_train=True)
     assert "nyu-mll" in find_dataset(options).sets["train"][0].files[0].path
     assert hub.requests == 1  # of the three files of the task
-    offline(monkeypatch)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert read_glue("MRPC", None, "train") == read_glue("MRPC", str(tmp_path / "glue"), "train")
     # The cache has a part of the data set.
     for name, split in (("MRPC", "eval"), ("RTE", "train")):
@@ -208,7 +202,7 @@ def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeyp
 
 def test_what_reads_no_files_fetches_none(serve, monkeypatch):
     """Such as predictions of standard input."""
-    offline(monkeypatch)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     options = ClassificationOptions(
         output_dir="out", task_name="mrpc", do_predict=True, predict_file="-"
     )
