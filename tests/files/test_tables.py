@@ -172,8 +172,7 @@ def test_merged_cells_are_named(tmp_path):
 
 def test_a_sheet_s_wide_row_is_too_wide(tmp_path):
     write_xlsx(tmp_path / "a.xlsx", [["text", "label"], ["x", "y", "z"]])
-    with pytest.raises(InputError, match="a.xlsx:2: 3 fields instead of 2"):
-        values(tmp_path / "a.xlsx")
+    assert "a.xlsx:2: 3 fields instead of 2" in refusal(values, tmp_path / "a.xlsx")
 
 
 def test_kinds_with_names_cannot_go_without(tmp_path):

@@ -133,5 +133,4 @@ def test_symbolic_features_are_accepted(encoder):
     np.testing.assert_allclose(
         model(features), encoder(features)["pooled_output"], rtol=0, atol=1e-6
     )
-    with pytest.raises(InputError, match="input_ids has dtype float32"):
-        encoder({"input_ids": keras.Input((LENGTH,))})
+    assert "input_ids has dtype float32" in refusal(encoder, {"input_ids": keras.Input((LENGTH,))})

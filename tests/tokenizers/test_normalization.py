@@ -284,8 +284,7 @@ def test_files_that_contradict_each_other_are_refused(tmp_path):
         Tokenizer.load(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "special_tokens_map.json").write_text('{"cls_token": {"content": "cat"}}')
-    with pytest.raises(InputError, match=r"cls_token=cat: must be \[CLS\], as in ALBERT"):
-        Tokenizer.load(tmp_path)
+    assert "cls_token=cat: must be [CLS], as in ALBERT" in refusal(Tokenizer.load, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "spiece.model"])

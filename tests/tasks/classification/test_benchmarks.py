@@ -85,8 +85,7 @@ def test_a_model_of_another_origin_has_the_labels_in_its_own_order(tmp_path):
     assert task.target.submitted(logits) == ["entailment", "neutral", "contradiction"]
     other = trained_with("entailment", "neutral", "other")
     for use in (lambda: other.target, lambda: other.read("train")):
-        with pytest.raises(InputError, match="contains a classifier of other labels"):
-            use()
+        assert "contains a classifier of other labels" in refusal(use)
 
 
 def test_rows_nobody_could_label_are_left_out_of_mnli(tmp_path, capsys):
@@ -121,8 +120,7 @@ def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsy
     (examples,) = examples_of("QQP", tmp_path, "train")
     assert [example.text for example in examples] == [texts(r)[0] for r in (0, 2, 3, 4, 5)]
     assert "skipped 1 row, the first at " in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"train.tsv:3: 3 fields instead of 4"):
-        examples_of("RTE", tmp_path, "train")
+    assert "train.tsv:3: 3 fields instead of 4" in refusal(examples_of, "RTE", tmp_path, "train")
     (tmp_path / "QQP/test.tsv").write_text("id\tquestion1\tquestion2\n0\tonly one?\n", "utf-8")
     with pytest.raises(InputError, match="test.tsv:2: 2 fields"):  # the server wants every row
         examples_of("QQP", tmp_path, "predict")
@@ -329,8 +327,7 @@ def test_as_a_command(tmp_path):
 
 def test_all_files_in_one_unless_some_are_missing(rows, options, tmp_path, capsys):
     write(tmp_path / "cola", "CoLA.tsv", 3)
-    with pytest.raises(InputError, match="no AX.tsv; the server accepts only all"):
-        gather(options)
+    assert "no AX.tsv; the server accepts only all" in refusal(gather, options)
     assert not (tmp_path / "glue.zip").exists()
     gather(dataclasses.replace(options, incomplete=True))
     assert "missing: AX.tsv" in capsys.readouterr().out
