@@ -112,8 +112,14 @@ def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
         else:
             yield row
     if broken:
-        first = f"{broken[0].location} ({broken[0].problem.split(' (')[0]})"
-        logger.info("%s: skipped %s, the first at %s", path, counted(len(broken), "row"), first)
+        fields = broken[0].problem.split(" (")[0]
+        logger.info(
+            "%s: skipped %s, the first at %s (%s)",
+            path,
+            counted(len(broken), "row"),
+            broken[0].location,
+            fields,
+        )
 
 
 def _mrpc_rows(dev: bool) -> RowReader:

@@ -12,6 +12,7 @@ import glob
 import logging
 import math
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -211,6 +212,11 @@ def normalized_label(label: str) -> str:
     return " ".join(unicodedata.normalize("NFC", label).split())
 
 
+def whole_number(label: str) -> str:
+    """Return a label, and "1" for "1.0", as earlier versions named such a number of JSON."""
+    return re.sub(r"^(-?\d+)\.0$", r"\1", label)
+
+
 # What rounded probabilities may add up to instead of 1, at most.
 _ROUNDING = 0.0101
 
@@ -329,11 +335,12 @@ def read_examples(
                 examples.append(Example(row.location, text, pair, label, id))
         if len(examples) + unlabeled == before:
             raise InputError(f"{file.path}: no row after the header")
-    path = rows.files[0].path
     if unlabeled:
-        logger.info("%s: skipped %s without an agreed label", path, counted(unlabeled, "row"))
+        logger.info(
+            "%s: skipped %s without an agreed label", rows.files[0].path, counted(unlabeled, "row")
+        )
     if not examples:
-        raise InputError(f"{path}: no row has a label")
+        raise InputError(f"{rows.files[0].path}: no row has a label")
     return examples
 
 

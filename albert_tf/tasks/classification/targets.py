@@ -24,7 +24,12 @@ from albert_tf.modeling.losses import (
 from albert_tf.report.intervals import Interval, bootstrap_mean
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import report
-from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
+from albert_tf.tasks.classification.datasets import (
+    ClassificationDataset,
+    Example,
+    normalized_label,
+    whole_number,
+)
 
 
 class Target(abc.ABC):
@@ -134,9 +139,13 @@ class Target(abc.ABC):
     def report_sections(
         self, examples: ExampleSet, truth: np.ndarray | None, logits: np.ndarray, suffix: str
     ) -> list[Section]:
-        """Return what a report shows about a set, whose results have names with the `suffix`.
+        """Return what a report shows about a set of examples.
 
-        The truth is as from `encode`, or None if the labels are unknown.
+        Args:
+            examples: the set.
+            truth: as from `encode`; None if the labels are unknown.
+            logits: `[examples, outputs]`.
+            suffix: of the names of the set's results.
         """
 
     def intervals(self, truth: np.ndarray, logits: np.ndarray, suffix: str) -> dict[str, Interval]:
@@ -370,7 +379,7 @@ def _only_one(examples: Sequence[Example], label: str) -> InputError:
 def _ids_of(labels: tuple[str, ...]) -> dict[str, int]:
     """Return the ids of labels, which may come from elsewhere, by their normalized names."""
     ids = {label: number for number, label in enumerate(labels)}
-    by_number = {label.removeprefix("LABEL_"): number for label, number in ids.items()}
+    by_number = {whole_number(n.removeprefix("LABEL_")): number for n, number in ids.items()}
     return by_number | {normalized_label(label): number for label, number in ids.items()} | ids
 
 

@@ -32,6 +32,7 @@ from albert_tf.tasks.classification.datasets import (
     Example,
     RowSet,
     read_examples,
+    whole_number,
 )
 from albert_tf.tasks.classification.encoding import class_weights, combined, featurize
 from albert_tf.tasks.classification.options import (
@@ -158,7 +159,8 @@ class ClassificationTask(FineTuningTask):
         trained = self._trained_target()
         if trained is None:
             return target
-        if (trained.kind, {*trained.labels}) != (target.kind, {*target.labels}):
+        names, learned = ({*map(whole_number, each.labels)} for each in (trained, target))
+        if (trained.kind, names) != (target.kind, learned):
             raise self._other_labels(trained)
         return type(target)(self.dataset, trained.labels, target.spread)
 
@@ -187,14 +189,16 @@ class ClassificationTask(FineTuningTask):
         return read_json(path, SavedTarget) if exists(path) else None
 
     def _trained_target(self) -> Target | None:
-        folder, pairs = self.options.output_dir, self.dataset.pairs
-        saved, labels = self._saved_target(), read_labels(f"{folder}/")
+        options, pairs = self.options, self.dataset.pairs
+        saved, labels = self._saved_target(), read_labels(f"{options.output_dir}/")
         # That it is for another target is reported first.
         if saved and saved.kind == self.dataset.target and saved.pairs not in (None, pairs):
-            wanted = f"{TEXTS[saved.pairs]}, not for {TEXTS[pairs]}"
-            raise InputError(f"`output_dir`={folder}: contains a model for {wanted}")
-        if not (labels or self.options.do_train or (saved and saved.kind == "regression")):
-            labels = labels_in(folder, KIND)
+            raise InputError(
+                f"`output_dir`={options.output_dir}: contains a model for "
+                f"{TEXTS[saved.pairs]}, not for {TEXTS[pairs]}"
+            )
+        if not (labels or options.do_train or (saved and saved.kind == "regression")):
+            labels = labels_in(options.output_dir, KIND)
         return restore(self.dataset, saved, labels) if saved or labels else None
 
     def _other_labels(self, trained: Target) -> InputError:
@@ -212,8 +216,14 @@ class ClassificationTask(FineTuningTask):
         if split != "predict":
             labels = np.repeat(self.target.encode(examples), features.windows_per_text, axis=0)
             features.arrays[self.target.feature] = labels
-        if split != "train":
-            return features
+        if split == "train":
+            self._encode_training(features, examples, labels)
+        return features
+
+    def _encode_training(
+        self, features: Features, examples: Sequence[Example], labels: np.ndarray
+    ) -> None:
+        """Add what only training reads."""
         probabilities = self.target.probabilities(examples)
         if probabilities is not None:
             repeated = np.repeat(probabilities, features.windows_per_text, axis=0)
@@ -222,7 +232,6 @@ class ClassificationTask(FineTuningTask):
             weights = class_weights(self._class_weights, self.target.labels, labels)
             of_examples = np.where(labels >= 0, weights[labels], np.float32(1))
             features.arrays["example_weights"] = of_examples
-        return features
 
     def taught_labels(self) -> Sequence[str]:
         if self.target.kind != "classification":
@@ -270,10 +279,11 @@ class ClassificationTask(FineTuningTask):
 
     def data_name(self, examples: ExampleSet) -> str:
         dataset = self.dataset
-        if dataset.folds or dataset.held_out:
+        if dataset.folds:
             (rows,) = dataset.sets["train"]
-            if dataset.folds:
-                return f"{rows.file_names}, {dataset.folds} folds"
+            return f"{rows.file_names}, {dataset.folds} folds"
+        if dataset.held_out:
+            (rows,) = dataset.sets["train"]
             return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
         (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
         if not dataset.benchmark:

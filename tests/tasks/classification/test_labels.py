@@ -209,6 +209,17 @@ def test_labels_that_look_the_same_are_one_class(tmp_path):
     assert target.encode(examples).tolist() == [[1, 0], [1, 0], [1, 1]]
 
 
+def test_labels_of_earlier_versions_are_found(tmp_path):
+    (tmp_path / LABELS_FILE).write_text('["0.0", "1.0", "v2.0", "true"]')
+    labels = find_adjacent_files(str(tmp_path)).labels
+    target = TARGETS["classification"](DATASET, labels)
+    examples = read(write(tmp_path / "rows.jsonl", 1, "1.0", "true", 0), "label")
+    assert target.encode(examples).tolist() == [1, 1, 3, 0]
+    (row,) = read(write(tmp_path / "rows.jsonl", '"v2"'), "label")
+    with pytest.raises(InputError, match=r"rows.jsonl:1: label 'v2' is not one of"):
+        target.encode([row])
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("labels", [np.array([True, False]), [3, -1], [0.5, 2.5], ["1", "0"]])
 def test_saved_labels_have_their_types(tmp_path, labels):
