@@ -177,6 +177,8 @@ class Preprocessor(keras.layers.Layer):
 
     def load_assets(self, dir_path):
         """Read the vocabulary of a `.keras` file; Keras calls this."""
+        if not os.path.isdir(dir_path):
+            return  # the file is of an earlier version
         (name,) = os.listdir(dir_path)
         path = os.path.join(dir_path, name)
         self._tokenizer = Tokenizer.load(path, normalization=self._tokenizer.normalization)
@@ -193,7 +195,9 @@ class Preprocessor(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        normalization = converted(config.pop("normalization"), "`normalization`", Normalization)
+        # Earlier versions saved only whether text is lower-cased.
+        recorded = config.pop("normalization", {"do_lower_case": config.pop("do_lower_case", None)})
+        normalization = converted(recorded, "`normalization`", Normalization)
         return cls(_Saved(config.pop("vocabulary"), normalization), **config)
 
 
