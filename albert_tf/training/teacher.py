@@ -5,10 +5,12 @@ The student learns, for every token of a batch,
 - the relations of MiniLMv2 (arXiv 2012.15828) in the last layer: how much each token's query, key
   and value resemble those of the others. They are split into as many relation heads in both models,
   so that heads and widths may differ;
-- the last hidden states, by their mean squared error as in TinyBERT (arXiv 1909.10351), section 3;
+- the last hidden states, by 1 - cosine as in DistilBERT (arXiv 1910.01108), section 3. TinyBERT's
+  mean squared error (arXiv 1909.10351) depends on their scale, which the last LayerNorm of a
+  teacher may have made small, but shared layers cannot;
 - the teacher's probabilities of masked tokens, if it has that head.
 
-All losses have the weight 1, as in TinyBERT. The teacher runs in the training step, without
+All losses have the weight 1. The teacher runs in the training step, without
 dropout, on the inputs of the student.
 """
 
@@ -170,10 +172,10 @@ class TaughtModel(AlbertModel):
         found = _relation_scores(self.encoder, outputs, mask, heads)
         hidden = outputs["sequence_output"]
         hidden = hidden if self.projection is None else self.projection(hidden)
-        error = _wide(hidden) - ops.stop_gradient(_wide(taught["sequence_output"]))
+        truth = ops.stop_gradient(_wide(taught["sequence_output"]))
         outputs |= {
             f"{RELATION}_loss": ops.sum(divergence(expected, found), axis=1) / heads,
-            f"{HIDDEN}_loss": ops.mean(ops.square(error), axis=-1),
+            f"{HIDDEN}_loss": 1 - _cosine(_wide(hidden), truth),
         }
         if self.teacher.predicts_tokens:
             # An engine may compute them together with the loss of labels; not twice.
@@ -206,6 +208,10 @@ def _relation_scores(encoder: AlbertEncoder, outputs, mask, heads: int):
 
 def _wide(tensor):
     return ops.cast(tensor, "float32")
+
+
+def _cosine(found, expected):
+    return ops.sum(ops.normalize(found) * ops.normalize(expected), axis=-1)
 
 
 def divergence(expected, logits):

@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 from keras import ops
+from scipy.spatial import distance
 from scipy.special import log_softmax, softmax
 
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -55,7 +56,7 @@ def relations(oracle, ids, mask, segments, heads):
 
 
 def expected_losses(student, model, projection, examples) -> dict[str, float]:
-    """Return the losses of arXiv 2012.15828, 1909.10351 and 1503.02531, one token at a time."""
+    """Return the losses of arXiv 2012.15828, 1910.01108 and 1503.02531, one token at a time."""
     totals = dict.fromkeys(("relation", "hidden", "masked_lm"), 0.0)
     rows = zip(
         *(examples[name] for name in ("input_ids", "input_mask", "segment_ids")), strict=True
@@ -70,8 +71,9 @@ def expected_losses(student, model, projection, examples) -> dict[str, float]:
                 gain = truth - of_student[token][known]
                 totals["relation"] += np.sum(np.exp(truth) * gain) / 2
         last, ours = (each.encode(*row)[-1] for each in (model, student))
-        errors = np.mean((ours @ projection[0] + projection[1] - last) ** 2, axis=1)
-        totals["hidden"] += errors[mask > 0].sum()
+        mapped = ours @ projection[0] + projection[1]
+        angles = [distance.cosine(*pair) for pair in zip(mapped, last, strict=True)]
+        totals["hidden"] += np.sum(angles, where=mask > 0)
         at, weights = (examples[f"masked_lm_{name}"][number] for name in ("positions", "weights"))
         logits, ours = (each.masked_lm(x, at) for each, x in ((model, last), (student, ours)))
         divergence = softmax(logits, -1) * (log_softmax(logits, -1) - log_softmax(ours, -1))
