@@ -37,6 +37,7 @@ class Head:
         optional: prefixes of variables that weights may lack, because the head does not use them
             or published weights have none.
         arguments: settings of the kind that are arguments of the model.
+        settings: those of the kind that the head itself says.
         labeled: whether it has an output for each label. Of heads with the same variables, those
             that are not have a single output.
         keras_group: group in a Keras weights file that only this head has. Keras names a head
@@ -54,6 +55,7 @@ class Head:
     scopes: tuple[str, ...] = (_ENCODER_SCOPE,)
     optional: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     labeled: bool = False
     keras_group: str = ""
     huggingface: str = ""

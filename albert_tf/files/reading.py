@@ -191,12 +191,20 @@ def open_file(path: str, mode: str = "rb") -> IO:
 
 
 def read_bytes(path: str, start: int = 0, end: int | None = None) -> bytes:
-    """Read a file, or a part of it; a remote one with one request."""
+    """Read a file, or a part of it; a remote one with one request.
+
+    Raises:
+        InputError: If it is a pointer that Git LFS has left in place of the file.
+    """
     if is_remote(path):
-        return run(path, lambda system, name: system.cat_file(name, start=start, end=end))
-    with open(path, "rb") as file:
-        file.seek(start)
-        return file.read() if end is None else file.read(end - start)
+        data = run(path, lambda system, name: system.cat_file(name, start=start, end=end))
+    else:
+        with open(path, "rb") as file:
+            file.seek(start)
+            data = file.read() if end is None else file.read(end - start)
+    if data.startswith(b"version https://git-lfs"):
+        raise InputError(f"{path}: a pointer of Git LFS; `git lfs pull` fetches it")
+    return data
 
 
 def read_text(path: str) -> str:

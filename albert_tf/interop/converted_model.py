@@ -102,8 +102,11 @@ def meaning(model: ConvertedModel) -> dict[str, str]:
                 texts[kind.settings_file] = json.dumps({"kind": target}) + "\n"
             if target == "multi_label":
                 texts[LABELS_FILE] = labels_text(labels)
-        elif HEADS[model.head].has_variables and find_head(model.values) != model.head:
-            texts[kind.settings_file] = "{}\n"  # without it, the variables are of another head
+        elif (head := HEADS[model.head]).settings or (
+            head.has_variables and find_head(model.values) != head.name
+        ):
+            # Without it, the variables may be of another head.
+            texts[kind.settings_file] = json.dumps(head.settings) + "\n"
     return texts
 
 

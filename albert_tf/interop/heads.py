@@ -96,12 +96,17 @@ def class_name(model_class: type) -> str:
     return f"{model_class.__module__}:{model_class.__name__}"
 
 
-def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> None:
-    """Warn of missing variables, unless a model has no use for them: they keep random values."""
+def needed(missing: Iterable[str], model: keras.Model) -> list[str]:
+    """Return the missing variables, without those that a model has no use for, as of a pooler."""
     own = (head for head in HEADS.values() if head.model == class_name(type(model)))
     optional = (path for head in own for path in head.optional)
     unused = tuple(path for path in optional if path.startswith("bert/"))
-    missing = [path for path in matched.missing if not path.startswith(unused)]
+    return [path for path in missing if not path.startswith(unused)]
+
+
+def warn_of_random(name: Any, model: keras.Model, matched: MatchedWeights) -> None:
+    """Warn of missing variables that a model needs: they keep random values."""
+    missing = needed(matched.missing, model)
     if names := [path + matched.other_shapes.get(path, "") for path in missing]:
         _logger.warning(
             "%s: left at initial values, random until trained: %s", name, ", ".join(names)

@@ -6,11 +6,13 @@ A `Preset` is opened together with what is next to the weights: config, vocabula
 import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import keras
+import numpy as np
 
 from albert_tf.checkpoints import (
     OrbaxFolder,
@@ -211,7 +213,10 @@ def load_weights(
         )
     for weight in model.weights:
         if name := matched.loaded.get(weight.path):
-            weight.assign(weights.read(name))
+            value = weights.read(name)
+            if not np.isfinite(value).all():
+                raise InputError(f"`path`={path}: {name} contains NaN or infinity")
+            weight.assign(value)
     return matched._replace(notes=notes)
 
 
@@ -332,14 +337,20 @@ class Preset(NamedTuple):
         return found
 
     def labels_of_outputs(self, given: Sequence[str] | None) -> list[str]:
-        """Return the labels of the outputs: as given, else as recorded, else numbered.
+        """Return the labels of the outputs: as recorded, else as given, else numbered.
 
         Raises:
-            InputError: If another number of labels is given than there are outputs.
+            InputError: If other labels are given, or another number of them than there are outputs.
         """
         if given is not None and len(given) != self.outputs:
             raise InputError(f"`labels`={given}: {self.name} has {self.outputs} outputs")
-        return list(given or self.adjacent.labels_of(self.outputs))
+        recorded = self.adjacent.labels_of(self.outputs)
+        is_named = not all(re.fullmatch(r"(LABEL_)?\d+", label) for label in recorded)
+        if is_named and given is not None and tuple(given) != recorded:
+            raise InputError(
+                f"`labels`={given}: the model in {self.name} was trained with {recorded}"
+            )
+        return list(given or recorded)
 
 
 def open_preset(

@@ -15,13 +15,12 @@ from typing import Any, TypedDict
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_bytes, read_json
+from albert_tf.files import exists, read_bytes, read_json
 from albert_tf.hub.names import PICKLES, SAFETENSORS, TORCH_NEEDED
 
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
 _FLOATS = ("F16", "BF16", "F32", "F64")
-_LFS = b"version https://git-lfs"
 
 # Name and shape of a tensor, and a reader by name.
 _Named = tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]
@@ -63,6 +62,7 @@ def open_tensors(file: str) -> Iterable[_Named]:
     """
     if not exists(file):
         raise InputError(f"{file}: no such file")
+    read_bytes(file, end=64)  # refuses a pointer
     return (_open_pickle if file.endswith(PICKLE_ENDINGS) else _open_safetensors)(file)
 
 
@@ -83,11 +83,6 @@ def _open_safetensors(file: str) -> Iterable[_Named]:
 
         return [(name, tuple(each.get_shape()), read_local) for name, each in slices.items()]
     except SafetensorError as error:
-        with open_file(file, "rb") as opened:
-            if opened.read(len(_LFS)) == _LFS:
-                raise InputError(
-                    f"{file}: a pointer of Git LFS; `git lfs pull` fetches it"
-                ) from None
         raise InputError(f"{file}: not a safetensors file ({error})") from None
 
 

@@ -111,6 +111,8 @@ class EncoderModel(AlbertModel):
 
     def linear_head(self, outputs: int, name: str) -> LinearHead:
         """Create a head with some logits for each row of an encoder's output."""
+        if outputs < 1:
+            raise InputError(f"`num_labels`={outputs}: must be at least 1")
         stddev = self.config.initializer_range
         head = LinearHead(outputs, stddev, name=name, dtype=self.dtype_policy)
         head.build((None, self.config.hidden_size))

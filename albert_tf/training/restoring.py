@@ -13,7 +13,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import files_in, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import Origin, local_weights, source_of
-from albert_tf.interop.heads import warn_of_random
+from albert_tf.interop.heads import needed, warn_of_random
 from albert_tf.interop.loading import load_weights
 from albert_tf.training.options import TrainingOptions
 
@@ -130,10 +130,10 @@ def _restore(
             raise
         _logger.info("%s is no longer there: training has replaced it", path)
         return False
-    if loaded.missing:
+    if missing := needed(loaded.missing, model):
         raise InputError(
-            f"`output_dir`={output_dir}: {loaded.source} lacks {', '.join(loaded.missing)}; it "
-            "was trained for another task"
+            f"`output_dir`={output_dir}: {loaded.source} lacks {', '.join(missing)}; it was "
+            "trained for another task"
         )
     _logger.info("%s: all %d variables loaded", loaded.source, len(loaded.loaded))
     return True

@@ -93,7 +93,7 @@ class Code:
         ({"a": Code()}, {}, r"reading it would run code \('posix.mkdir'\); if you trust it"),
         ({"a": Code()}, EARLY, r"reading it would run code \('posix.mkdir'\)"),
         ({"state_dict": {"a": torch.zeros(2)}}, {}, "contains no tensors by name"),
-        ("version https://git-lfs.github.com/spec/v1\n", None, "damaged, or not a file of torch"),
+        ("version https://git-lfs.github.com/spec/v1\n", None, "a pointer of Git LFS"),
     ],
 )
 def test_other_pickles_are_refused_in_one_line(folder, monkeypatch, content, options, message):

@@ -334,7 +334,9 @@ def _label_text(value: Any, place: str) -> str:
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
     if isinstance(value, str):
         check_unicode(value, place)
-        return normalized_label(value)
+        if (name := normalized_label(value)) != value:
+            raise InputError(f"{place}: is {value!r}; must be {name!r}, as labels are compared")
+        return name
     if not math.isfinite(value):
         raise InputError(f"{place}: is {value}, no label")
     return text_of(value)

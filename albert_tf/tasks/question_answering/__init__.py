@@ -19,6 +19,7 @@ KIND = TaskKind(
     heads=(
         Head(
             name="span",
+            settings={"squad_head": "span"},
             model="albert_tf.modeling.question_answering:AlbertForQuestionAnswering",
             scopes=("cls/squad/",),
             optional=("bert/pooler/",),
@@ -30,6 +31,7 @@ KIND = TaskKind(
         ),
         Head(
             name="conditional_span",
+            settings={"squad_head": "conditional"},
             model="albert_tf.modeling.question_answering:AlbertForConditionalQuestionAnswering",
             scopes=("start_logits/", "end_logits/", "answer_class/"),
             optional=("bert/pooler/",),

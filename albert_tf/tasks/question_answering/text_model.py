@@ -9,6 +9,7 @@ import keras
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.interop.adjacent_files import results_text
 from albert_tf.interop.file_names import RESULTS_FILE
+from albert_tf.interop.heads import HEADS
 from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.metrics import choose_metric
 from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
@@ -26,8 +27,6 @@ from albert_tf.text_models.inputs import (
     shown_value,
 )
 from albert_tf.text_models.task_model import TaskModel
-
-_HEADS = {"span": "span", "conditional_span": "conditional"}
 
 
 class Answer(NamedTuple):
@@ -90,7 +89,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         answerer = cls(preset, cls._options_of(preset, settings), dtype, seed)
         options = answerer._options
         if cls._has_head(preset):
-            head = _HEADS[preset.head]
+            head = HEADS[preset.head].settings["squad_head"]
             if options.squad_head not in ("auto", head):
                 raise InputError(f"`squad_head`={options.squad_head}: {preset.name} has {head}")
             answerer._use(squad_head=head)

@@ -18,12 +18,13 @@ from albert_tf.finetuning.command import fine_tune
 from albert_tf.interop.adjacent_files import find_adjacent_files, labels_text
 from albert_tf.interop.convert import ConvertOptions, convert
 from albert_tf.interop.file_names import LABELS_FILE
+from albert_tf.interop.heads import needed
 from albert_tf.interop.huggingface import write_weights as write_huggingface_weights
 from albert_tf.interop.loading import open_preset
 from albert_tf.prediction.rows import row_writer
 from albert_tf.prediction.tasks import Export, PredictOptions, load_export
 from albert_tf.task_kinds import kind_of
-from albert_tf.tasks import classification, tagging
+from albert_tf.tasks import classification, question_answering, tagging
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -269,11 +270,13 @@ def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
     assert predict(export, {"text": ["x"]}) == [expected]
 
 
-def published(tmp_path, architecture, outputs, **fields) -> str:
-    """Return a Hugging Face folder of a random model."""
+def published(tmp_path, architecture, *outputs, **fields) -> str:
+    """Return a Hugging Face folder of a random model, as transformers writes it: no idle pooler."""
     encoder = open_preset(write_weights(tmp_path))
-    model = getattr(albert_tf, architecture)(encoder.config, outputs)
-    values = {each.path: keras.ops.convert_to_numpy(each) for each in model.weights}
+    model = getattr(albert_tf, architecture)(encoder.config, *outputs)
+    paths = needed([each.path for each in model.weights], model)
+    weights = (each for each in model.weights if each.path in paths)
+    values = {each.path: keras.ops.convert_to_numpy(each) for each in weights}
     folder, fields = f"{tmp_path}/published", {"architectures": [architecture], **fields}
     shutil.copytree(encoder.folder, folder, ignore=shutil.ignore_patterns("*.h5", "albert_*"))
     write_huggingface_weights(folder, values, encoder.config, fields)
@@ -313,6 +316,33 @@ def test_a_published_model_predicts_whatever_its_labels_are(tmp_path, kind, labe
     assert model.labels == expected
     assert not tags or model.task.settings.tags == tags
     model.predict(["saw cat"])
+
+
+@pytest.mark.integration
+def test_a_published_span_model_stays_one_whatever_it_is_asked(tmp_path):
+    asked = [{"id": "1", "question": "cat", "answers": [], "is_impossible": True}]
+    content = {"data": [{"paragraphs": [{"context": "saw cat", "qas": asked}]}]}
+    (tmp_path / "asked.json").write_text(json.dumps(content))
+    files = {"predict_file": f"{tmp_path}/asked.json", "output_dir": f"{tmp_path}/out"}
+    kind, lengths = question_answering.KIND, {"max_seq_length": 12, "max_query_length": 4}
+    folder = published(tmp_path, "AlbertForQuestionAnswering")
+    options = kind.load("options")(do_predict=True, init_checkpoint=folder, **files, **lengths)
+    fine_tune(options, kind.load("task"))
+    assert json.loads((tmp_path / "out/predictions.json").read_text()).keys() == {"1"}
+    model = albert_tf.QuestionAnswerer.from_preset(f"{tmp_path}/out")
+    assert type(model.model) is albert_tf.AlbertForQuestionAnswering
+
+
+def test_other_labels_than_those_of_a_published_model_are_refused(tmp_path):
+    names = {"0": "b", "1": "a"}
+    folder = published(tmp_path, "AlbertForSequenceClassification", 2, id2label=names)
+    load = albert_tf.TextClassifier.from_preset
+    assert load(folder, labels=["b", "a"]).labels == ["b", "a"]
+    for labels in (["a", "b"], ["c", "d"]):
+        assert "was trained with ('b', 'a')" in refusal(load, folder, labels=labels)
+    for label, same in ((" a", "a"), ("a\tb", "a b"), ("e\u0301", "\xe9")):
+        found = refusal(load, folder, labels=["b", label])
+        assert found == f"`labels`[1]: is {label!r}; must be {same!r}, as labels are compared"
 
 
 @pytest.mark.integration
