@@ -176,15 +176,10 @@ class QuestionAnsweringOptions(FineTuningOptions):
         """Raise InputError for values out of range or options that exclude each other."""
         super().check()
         full = self.with_defaults()
-        length, query = full.max_seq_length, full.max_query_length
+        length = full.max_seq_length
         for name in ("start_n_top", "end_n_top"):
             if (most := getattr(full, name)) > length:
                 raise InputError(f"`{name}`={most}: must be at most `max_seq_length`={length}")
-        if length <= query + 3:
-            raise InputError(
-                f"`max_seq_length`={length}: must exceed `max_query_length`={query} + 3, or no "
-                "token of the context fits"
-            )
 
     def split_file(self, split: str) -> str:
         """Return the file of a split: the one that is named, else the one of `task_name`.

@@ -76,7 +76,12 @@ class QuestionAnsweringTask(FineTuningTask):
         self.objective = self._head.objective()
         self.outputs = self._head.outputs
         self._windows_by_path: dict[str, Windows] = {}
-        room = self.options.max_seq_length - self.options.max_query_length - 3
+        length, query = self.options.max_seq_length, self.options.max_query_length
+        if (room := length - query - 3) < 1:
+            raise InputError(
+                f"`max_seq_length`={length}: must exceed `max_query_length`={query} + 3, or no "
+                "token of the context fits"
+            )
         if (stride := self.options.doc_stride) >= room:
             text = "windows of long contexts do not overlap if the question is long"
             logger.warning("doc_stride=%d: %s; below %d, they do", stride, text, room)
