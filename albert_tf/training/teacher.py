@@ -1,4 +1,4 @@
-"""A teacher in pretraining: a model whose last layer another one learns, besides masked tokens.
+"""A teacher in pretraining: a model whose last layer another one learns.
 
 The student learns, for every token of a batch,
 
@@ -8,10 +8,12 @@ The student learns, for every token of a batch,
 - the last hidden states, by 1 - cosine as in DistilBERT (arXiv 1910.01108), section 3. TinyBERT's
   mean squared error (arXiv 1909.10351) depends on their scale, which the last LayerNorm of a
   teacher may have made small, but shared layers cannot;
-- the teacher's probabilities of masked tokens, if it has that head.
+- the teacher's probabilities of masked tokens, together with what it learns without a teacher, if
+  the teacher has that head. If not, only the first two, as in MiniLMv2: the student's head would be
+  new, and the gradient of its loss much larger than theirs.
 
-All losses have the weight 1. The teacher runs in the training step, without
-dropout, on the inputs of the student.
+All losses have the weight 1. The teacher runs in the training step, without dropout, on the inputs
+of the student.
 """
 
 import dataclasses
@@ -102,7 +104,7 @@ def with_teacher(
     with engine.workers.synchronized(), arguments_renamed(path="teacher"):
         loaded = load_weights(model, str(options.teacher))
     predicts_tokens = not any(path.startswith("cls/predictions/") for path in loaded.missing)
-    more = ", and masked tokens" if predicts_tokens else ""
+    more = " and masked tokens" if predicts_tokens else " only: it predicts no masked tokens"
     _logger.info("teacher %s: its relations and hidden states%s", loaded.source, more)
     with engine.devices.scope():
         taught = TaughtModel(student, _Teacher(model, predicts_tokens))
@@ -224,34 +226,37 @@ def divergence(expected, logits):
 
 
 class TaughtObjective(Objective):
-    """An objective and the losses that `TaughtModel` computes, means over tokens that are real.
+    """The losses that `TaughtModel` computes, means over tokens that are real.
 
     Args:
         objective: of the student, without a teacher.
-        predicts_tokens: whether the teacher's probabilities of masked tokens are learned.
+        predicts_tokens: whether it is learned too, and the teacher's probabilities of masked
+            tokens.
     """
 
     def __init__(self, objective: Objective, predicts_tokens: bool):
-        self._own = objective
+        self._own = objective if predicts_tokens else None
+        own = self._own or Objective  # which has no parts
         self._taught = (RELATION, HIDDEN, *((MASKED_LM,) if predicts_tokens else ()))
         losses = tuple(f"{part}_loss" for part in self._taught)
-        self.parts = (*objective.parts, *self._taught)
-        self.quantities = (*objective.quantities, *losses)
-        self.losses = (*objective.losses, *losses)
-        self.epsilon = {**objective.epsilon, MASKED_LM: PretrainingObjective.epsilon["masked_lm"]}
+        self.parts = (*own.parts, *self._taught)
+        self.quantities = (*own.quantities, *losses)
+        self.losses = (*own.losses, *losses)
+        self.epsilon = {**own.epsilon, MASKED_LM: PretrainingObjective.epsilon["masked_lm"]}
         self.labels = objective.labels
 
     def weights(self, batch):
         taught = {part: ops.sum(each) for part, each in self._weights(batch).items()}
-        return {**self._own.weights(batch), **taught}
+        return {**(self._own.weights(batch) if self._own else {}), **taught}
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        own = self._own.sums(outputs, batch, **accepted_arguments(self._own.sums, kernels=kernels))
-        taught = {
+        sums = {
             f"{part}_loss": ops.sum(weights * outputs[f"{part}_loss"])
             for part, weights in self._weights(batch).items()
         }
-        return {**own, **taught}
+        if own := self._own:
+            sums |= own.sums(outputs, batch, **accepted_arguments(own.sums, kernels=kernels))
+        return sums
 
     def _weights(self, batch) -> dict:
         examples = example_weights(batch)[:, None]

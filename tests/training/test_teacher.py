@@ -101,6 +101,11 @@ def test_losses_are_those_of_the_papers_whatever_the_widths():
     total = plain.loss(plain.sums(own, examples), plain.weights(examples))
     expected_total = float(total) + sum(expected.values())
     assert float(objective.loss(sums, weights)) == pytest.approx(expected_total, rel=1e-4)
+    # A teacher without that head leaves masked tokens and pairs out.
+    alone = teacher.TaughtObjective(plain, predicts_tokens=False)
+    found = alone.loss(alone.sums(outputs, examples), alone.weights(examples))
+    del expected["teacher_masked_lm_loss"]
+    assert float(found) == pytest.approx(sum(expected.values()), rel=1e-4)
 
 
 @pytest.mark.parametrize(
