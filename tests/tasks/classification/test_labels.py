@@ -329,7 +329,7 @@ def test_a_published_span_model_stays_one_whatever_it_is_asked(tmp_path):
     options = kind.load("options")(do_predict=True, init_checkpoint=folder, **files, **lengths)
     fine_tune(options, kind.load("task"))
     assert json.loads((tmp_path / "out/predictions.json").read_text()).keys() == {"1"}
-    model = albert_tf.QuestionAnswerer.from_preset(f"{tmp_path}/out")
+    model = albert_tf.QuestionAnswerer.from_preset(f"{tmp_path}/out", **lengths)
     assert type(model.model) is albert_tf.AlbertForQuestionAnswering
 
 
