@@ -71,8 +71,14 @@ class Weights:
     notes: tuple[str, ...] = ()
 
     def read(self, name: str) -> np.ndarray:
-        """Return the value of the variable with the path `name`, as float32."""
+        """Return the value of the variable with the path `name`, as float32.
+
+        Raises:
+            InputError: If a part of it is not finite.
+        """
         value = self.tensors[name].read()
+        if not np.isfinite(value).all():
+            raise InputError(f"{self.path}: {name} contains NaN or infinity")
         return value if value.dtype == np.float32 else value.astype(np.float32)
 
 

@@ -22,7 +22,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.logs import counted
 from albert_tf.weights import Shape, Tensor, Weights
 
@@ -49,7 +48,7 @@ def as_albert(
             otherwise, layers keep their names.
 
     Raises:
-        InputError: If the embeddings of a BERT are not finite.
+        InputError: If the embeddings of a BERT are not finite, as of `Weights.read`.
     """
     size, width = config.embedding_size, config.hidden_size
     found = [weights.tensors.get(path) for path in (*_TABLES, *_SCALE_AND_OFFSET)]
@@ -90,11 +89,8 @@ def as_albert(
 def _factorized(weights: Weights, size: int) -> tuple[dict[str, np.ndarray], float]:
     """Return the embeddings and their projection by path, and the share of the variance kept."""
     tables = {path: _centered(weights.read(path)) for path in _TABLES}
-    products = _products(tables)
-    if not np.isfinite(products).all():
-        raise InputError(f"`weights`={weights.path}: its embeddings are not finite")
     # As good as the decomposition of the rows, which would take minutes and more memory.
-    variances, directions = np.linalg.eigh(products)
+    variances, directions = np.linalg.eigh(_products(tables))
     largest = directions[:, : -size - 1 : -1]
     # Columns of an orthonormal matrix, of which the first, here the last, are all the same.
     ones_first = np.column_stack([np.ones(size), np.eye(size)[:, : size - 1]])

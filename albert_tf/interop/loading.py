@@ -6,13 +6,11 @@ A `Preset` is opened together with what is next to the weights: config, vocabula
 import inspect
 import logging
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import keras
-import numpy as np
 
 from albert_tf.checkpoints import (
     OrbaxFolder,
@@ -213,10 +211,7 @@ def load_weights(
         )
     for weight in model.weights:
         if name := matched.loaded.get(weight.path):
-            value = weights.read(name)
-            if not np.isfinite(value).all():
-                raise InputError(f"`path`={path}: {name} contains NaN or infinity")
-            weight.assign(value)
+            weight.assign(weights.read(name))
     return matched._replace(notes=notes)
 
 
@@ -345,11 +340,9 @@ class Preset(NamedTuple):
         if given is not None and len(given) != self.outputs:
             raise InputError(f"`labels`={given}: {self.name} has {self.outputs} outputs")
         recorded = self.adjacent.labels_of(self.outputs)
-        is_named = not all(re.fullmatch(r"(LABEL_)?\d+", label) for label in recorded)
-        if is_named and given is not None and tuple(given) != recorded:
-            raise InputError(
-                f"`labels`={given}: the model in {self.name} was trained with {recorded}"
-            )
+        numbered = all(label.removeprefix("LABEL_").isdecimal() for label in recorded)
+        if not numbered and given is not None and tuple(given) != recorded:
+            raise InputError(f"`labels`={given}: {self.name} was trained with {recorded}")
         return list(given or recorded)
 
 

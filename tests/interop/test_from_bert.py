@@ -132,4 +132,4 @@ def test_other_widths_and_weights_are_refused():
     assert "has shape [150, 32]" in message
     with_nan = embeddings()
     with_nan[f"bert/embeddings/{TABLES[0]}"][3, 4] = np.nan
-    assert "its embeddings are not finite" in refusal(as_albert, held(with_nan), ALBERT, {})
+    assert "contains NaN or infinity" in refusal(as_albert, held(with_nan), ALBERT, {})

@@ -72,6 +72,13 @@ def test_files_that_are_not_the_weights_are_named(folder, caplog):
     assert f"1 weight not used, unknown in an ALBERT or BERT: {extra}" in caplog.text
     with pytest.raises(InputError, match="`num_labels`: required, since the weights have no such"):
         albert_tf.AlbertForSequenceClassification.from_preset(folder)
+    with pytest.raises(InputError, match="`num_labels`=0: must be at least 1"):
+        albert_tf.AlbertForSequenceClassification.from_preset(folder, num_labels=0)
+    name = next(iter(tensors))
+    broken = tensors | {name: np.full_like(tensors[name], np.nan)}
+    save_file(broken, folder / "model.safetensors")
+    with pytest.raises(InputError, match=r": bert/.* contains NaN or infinity"):
+        albert_tf.from_preset(folder)
     (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(InputError, match="model.safetensors: a pointer of Git LFS"):
         albert_tf.from_preset(folder)
