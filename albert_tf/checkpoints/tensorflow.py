@@ -30,6 +30,10 @@ class TensorFlowFolder(CheckpointFolder):
     endings = (".index",)
     readers = 1
 
+    def __init__(self, path: str):
+        # People name any file of a checkpoint.
+        super().__init__(re.sub(r"\.(data-\d{5}-of-\d{5}|meta)$", "", path))
+
     def _paths(self) -> list[str]:
         # The original project's archives have other names.
         return [path.removesuffix(".index") for path in files_in(self.path, "*.index")]

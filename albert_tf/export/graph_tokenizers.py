@@ -191,9 +191,10 @@ class GraphWordPieceTokenizer(GraphTokenizer):
         self._piece_lengths = tf.constant(
             [len(piece.removeprefix(wordpiece.CONTINUES)) for piece in tokenizer.pieces], tf.int64
         )
+        ids = {piece: id for id, piece in enumerate(tokenizer.pieces)}
         vocabulary = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
-                tokenizer.pieces, tf.range(tokenizer.vocab_size, dtype=tf.int64)
+                tf.constant([*ids]), tf.constant([*ids.values()], tf.int64)
             ),
             default_value=-1,
         )

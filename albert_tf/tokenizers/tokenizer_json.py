@@ -75,14 +75,15 @@ def check_same(vocabulary: str, pieces: Sequence[str]) -> None:
     if not exists(path):
         return
     found = read_json(path, _TokenizerFile).model.get("vocab", ())
-    if isinstance(found, dict):
-        found = sorted(found, key=found.__getitem__)
-    texts = [each if isinstance(each, str) else each[0] for each in found]
-    if different := [pair for pair in zip(texts, pieces, strict=False) if pair[0] != pair[1]]:
-        raise InputError(
-            f"{path}: has {different[0][0]!r} where {vocabulary} has {different[0][1]!r}; remove "
-            "the one that the model was not trained with"
-        )
+    if not isinstance(found, dict):
+        found = {text: id for id, (text, _) in enumerate(found)}
+    for text, id in found.items():
+        # A blank line is an empty piece there.
+        if id < len(pieces) and pieces[id] != (text or " "):
+            raise InputError(
+                f"{path}: has {text!r} where {vocabulary} has {pieces[id]!r}; remove the one that "
+                "the model was not trained with"
+            )
 
 
 def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
@@ -136,9 +137,13 @@ def _unigram(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
 
 def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
     ids: dict[str, int] = read.model["vocab"]
-    pieces = sorted(ids, key=ids.__getitem__)
-    if [ids[piece] for piece in pieces] != list(range(len(pieces))):
+    used = {*ids.values()}
+    if len(used) < len(ids) or min(used, default=0) < 0 or max(used, default=-1) >= 2 * len(used):
         raise InputError("model.vocab: ids are not 0, 1, 2, ...")
+    # A `vocab.txt` with repeated lines leaves gaps.
+    pieces = [""] * (max(used, default=-1) + 1)
+    for piece, id in ids.items():
+        pieces[id] = piece
     for token in read.added_tokens:
         if token.content in OWN_SYMBOLS and token.id == len(pieces):
             pieces.append(token.content)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import logging
 import re
 import string
 import sys
@@ -36,6 +37,8 @@ from albert_tf.tokenizers.words import character_ranges, starts_unspaced_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
+
+_logger = logging.getLogger(__name__)
 
 SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # prefix of pieces that continue a word
@@ -80,7 +83,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         self.replacement_ids = np.array(
             [
                 id
-                for id, piece in enumerate(self.pieces)
+                for piece, id in ids.items()
                 if id not in specials and not _UNUSED.fullmatch(piece)
             ],
             np.int32,
@@ -183,24 +186,26 @@ class _IdsOfWord(dict):
 
 
 def read_pieces(path: str) -> list[str]:
-    """Read the pieces of a vocabulary file; as in the original, a blank line is a space.
+    """Read the pieces of a vocabulary file.
+
+    As in the original, a blank line is a space, and the last line of a piece has its id.
 
     Raises:
-        InputError: If the file is missing or not UTF-8, or contains a piece twice, which makes ids
-            ambiguous.
+        InputError: If the file is missing or not UTF-8.
     """
     if not files.exists(path):
         raise InputError(f"`path`={path}: no such vocabulary file")
     pieces = [(line.split() or [" "])[0] for line in files.read_lines(path)]
     while pieces and pieces[-1] == " ":
         pieces.pop()
-    first: dict[str, int] = {}
-    for number, piece in enumerate(pieces, start=1):
-        if first.setdefault(piece, number) != number:
-            raise InputError(
-                f"{path}: line {number} repeats line {first[piece]}, {piece!r}; "
-                "a vocabulary has a piece a line, each once"
-            )
+    last = {piece: number for number, piece in enumerate(pieces, start=1)}
+    repeated = [n for n, piece in enumerate(pieces, start=1) if n < last[piece] and piece != " "]
+    if repeated:
+        piece = pieces[repeated[0] - 1]
+        _logger.warning(
+            "%s: line %d repeats line %d, %r; the last one counts, as in BERT (lines repeated: %d)",
+            path, last[piece], repeated[0], piece, len(repeated),
+        )  # fmt: skip
     return pieces
 
 

@@ -42,7 +42,7 @@ def tricky_lines(count: int) -> list[str]:
 def wordpiece(tmp_path_factory) -> str:
     pieces = [
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abz1.,'[]中日本가", " ", "##b", "##z",
-        "##1", "cat", "e", "##e", "ss", "σ", "##ς", "##σ", "i", "##i", "É", "##é",
+        "##1", "cat", "e", "##e", "ss", "σ", "##ς", "##σ", "i", "##i", "É", "##é", "##z", "e",
     ]  # fmt: skip
     path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
     path.write_text("\n".join(pieces) + "\n", "utf-8")

@@ -67,6 +67,7 @@ def test_formats_are_found_by_looking(pretrained, tmp_path):
         ("huggingface", paths["huggingface"] / "model.safetensors"),
         ("google", paths["google"] / "model.ckpt-0"),
         ("google", paths["google"] / "model.ckpt-0.index"),
+        ("google", paths["google"] / "model.ckpt-0.data-00000-of-00001"),
     ):
         assert open_weights(str(path)).format == format
     for name in ("a[1].ckpt", "[b]/a[1]", "[b]/c?*"):  # TensorFlow takes names for patterns

@@ -221,11 +221,22 @@ def test_unigram(converted, keep_accents):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("lower", [False, True])
-def test_wordpiece(converted, lower):
+def test_wordpiece(converted, lower, caplog):
     vocabulary = converted.with_name("vocab.txt")
-    vocabulary.write_text(letters(tiny.VOCAB))
+    vocabulary.write_text(f"{letters(tiny.VOCAB)}n\n")
     content = saved("Bert", str(vocabulary), converted, do_lower_case=lower)
-    check(Tokenizer.load(str(converted)), Tokenizer.load(str(vocabulary), do_lower_case=lower))
+    expected = Tokenizer.load(str(vocabulary), do_lower_case=lower)
+    line = f"line {tiny.VOCAB + 1} repeats line 19, 'n'; the last one counts, as in BERT"
+    assert line in caplog.text
+    assert expected.encode("n") == [content["model"]["vocab"]["n"]] == [tiny.VOCAB]
+    assert 18 not in expected.replacement_ids
+    tokenizer = Tokenizer.load(str(converted))
+    assert tokenizer.pieces[18] == " "
+    tokenizer.pieces[18] = "n"
+    check(tokenizer, expected)
+    shutil.copy(vocabulary, converted)
+    check(Tokenizer.load(str(converted), do_lower_case=lower), expected)
+    (converted / "vocab.txt").unlink()
     content["model"]["vocab"]["x" * 9] = 10_000
     (converted / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"tokenizer.json: .* \(model.vocab: ids are not 0, 1, 2"):

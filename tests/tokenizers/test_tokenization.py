@@ -139,7 +139,6 @@ def test_a_batch_is_what_its_texts_are(tokenizer, texts):
         ("none.txt", None, "no such vocabulary file"),
         ("empty.txt", b"", r"lacks \[PAD\], .*, \[MASK\]; .*--model_type=wordpiece"),
         ("four.txt", SPECIALS[:-8], r"lacks \[MASK\];"),
-        ("twice.txt", SPECIALS + b"the\na\nthe", "line 8 repeats line 6, 'the"),
         ("latin.txt", b"caf\xe9", "line 1 is not UTF-8"),
     ],
 )
