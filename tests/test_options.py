@@ -218,20 +218,6 @@ def test_every_program_names_values_beyond_the_limits_of_a_flag(options_class):
     assert checked > 5
 
 
-@pytest.mark.integration
-def test_importing_the_package_and_the_programs_loads_no_framework():
-    code = (
-        "import sys, albert_tf, run_pretraining, run_classifier, run_squad, export_saved_model;"
-        "import data_prep.extract_corpus, data_prep.train_vocabulary;"
-        "import data_prep.create_pretraining_data, albert_tf.config, albert_tf.tokenizers.base;"
-        "import data_prep.corpora, data_prep.inspect.examples, albert_tf.input.masking;"
-        "import albert_tf.interop.huggingface_tokenizer;"
-        "loaded = {'tensorflow', 'keras', 'torch', 'transformers'} & set(sys.modules);"
-        "assert not loaded, loaded"
-    )
-    assert run_python("-c", code).stderr == ""
-
-
 _COMMAND = """
 import dataclasses, sys
 from albert_tf.options import command, option

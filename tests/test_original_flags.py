@@ -6,7 +6,7 @@ from absl import flags
 from albert_tf import original_flags
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.options import define_flags
-from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
+from albert_tf.original_flags import ReplacedFlag, define_original_flags
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
@@ -79,17 +79,13 @@ PROGRAMS = {
 }
 
 
-def flags_of(options_class: type, original: dict[str, OriginalFlag]) -> flags.FlagValues:
-    values = flags.FlagValues()
-    define_flags(options_class, values)
-    define_original_flags(original, values)
-    return values
-
-
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_flag_of_the_original_is_known(program):
     names, options_class, original = PROGRAMS[program]
-    assert set(names.split()) <= set(flags_of(options_class, original))
+    values = flags.FlagValues()
+    define_flags(options_class, values)
+    define_original_flags(original, values)
+    assert set(names.split()) <= set(values)
     assert set(original) <= set(names.split()) | set(original_flags.SQUAD)
 
 

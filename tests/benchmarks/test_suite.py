@@ -7,8 +7,8 @@ import contextlib
 import dataclasses
 import json
 import os
+import pathlib
 import subprocess
-import sys
 import types
 
 import pytest
@@ -16,14 +16,14 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
-from benchmarks import comparison, glue, measurements, parts
+from benchmarks import comparison, glue, measurements, other_language, parts
 from benchmarks.comparison import OURS, PRODUCTS, Case, Options, Suite, compare, products
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import ProcessFailed, Spread, in_rounds
 from benchmarks.measurements import Measurement, comparison_table, reference_of
 from benchmarks.parts import pretraining_on_gpu, pretraining_step
 from benchmarks.pictures import Bar, Panel, draw
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_python
 
 WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
 
@@ -136,11 +136,6 @@ def test_the_others_continue_when_one_fails(monkeypatch):
     assert Actor.started.count("absent") == 1
 
 
-def bench(*flags):
-    words = [sys.executable, "-m", "benchmarks", *flags]
-    return subprocess.run(words, capture_output=True, text=True)
-
-
 # Parts and the ways that are at least there.
 PARTS = {
     "text_to_records": {"tokenize", "1 process", "2 processes"},
@@ -160,7 +155,8 @@ QUICK, *SLOW = PARTS
     "name", [QUICK, *(pytest.param(name, marks=pytest.mark.manual) for name in SLOW)]
 )
 def test_quick_runs(name, tmp_path):
-    done = bench("--quick", f"--only={name}", "--repeats=1", f"--results={tmp_path}")
+    flags = "--quick", f"--only={name}", "--repeats=1", f"--results={tmp_path}"
+    done = run_python("-m", "benchmarks", *flags)
     assert done.returncode == 0, done.stderr
     assert f"[1/1] {name}" in done.stdout
     assert "| --- | ---: |" in done.stdout
@@ -249,3 +245,36 @@ def test_glue_makes_the_missing_runs_and_compares(tmp_path, monkeypatch, capsys)
     assert (len(started), started.count("-m")) == (7, 3)
     row = "| auto | WNLI | 1 | 75.0 | 50.0 | +25.0 | 2.00 (2.00 to 2.00) | 1.00 and 1.00 |"
     assert row in capsys.readouterr().out
+
+
+def test_runs_are_reported_by_step_and_not_run_again(tmp_path, monkeypatch, capsys):
+    """Means of seeds; a run that ended early is run again, a finished one is not."""
+    trained = []
+
+    def command(words, check):
+        flags = dict(word.removeprefix("--").split("=", 1) for word in words if "=" in word)
+        if "convert_checkpoint.py" in words:
+            pathlib.Path(flags["output"]).mkdir(parents=True)
+            return
+        trained.append(flags["output_dir"])
+        folder, seed = pathlib.Path(flags["output_dir"]), int(flags["random_seed"])
+        assert flags.get("init_checkpoint") == (
+            None if "random" in folder.name else str(folder.parent / "start")
+        )
+        assert flags.get("train_only") == ("embeddings:200" if "first" in folder.name else None)
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = [
+            {"step": step, "masked_lm_accuracy": step / 1000 + seed / 10, "bits_per_character": 2}
+            for step in (225, 450)
+        ]
+        (folder / "evaluations.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+
+    monkeypatch.setattr(subprocess, "run", command)
+    options = other_language.Options("made", str(tmp_path), ("tr",), steps=("225", "450"), seeds=2)
+    for runs in (6, 1):
+        trained.clear()
+        other_language.run(options)
+        assert len(trained) == len(set(trained)) == runs
+        assert "| tr | 225 | adapted | 27.50 ± 63.53 | 2.00 ± 0.00 |" in capsys.readouterr().out
+        (tmp_path / "tr/random-1/done").unlink()
+    assert "embeddings first" in (tmp_path / "tr/curves.svg").read_text()

@@ -115,18 +115,11 @@ def test_only_the_newest_are_kept(kind, tmp_path):
 
 
 def test_one_that_is_not_good_replaces_no_good_one(kind, tmp_path):
-    def save(*steps, is_good):
-        state = kind.state(0)
-        with kind.checkpoints(tmp_path, state, keep=2) as checkpoints:
-            for step in steps:
-                state.tree = kind.state(step).tree
-                checkpoints.save(is_good)
-
-    save(1, 2, 3, is_good=True)
-    save(4, 5, 6, is_good=False)
+    kind.save(tmp_path, (1, 2, 3), keep=2)
+    kind.save(tmp_path, (4, 5, 6), is_good=False, keep=2)
     assert kind.steps_in(tmp_path) == [2, 3, 6]
     assert kind.restored(tmp_path) == 6
-    save(7, is_good=True)
+    kind.save(tmp_path, (7,), keep=2)
     assert kind.steps_in(tmp_path) == [6, 7]
 
 
@@ -143,11 +136,7 @@ def test_listed_steps_stay_for_good_besides_the_latest(kind, tmp_path):
         kind.save(tmp_path, steps, keep=2, kept_steps=(1, 3, 7))
         assert kind.restored(tmp_path) == steps[-1]
     assert kind.steps_in(tmp_path) == [1, 3, 6, 7, 8], "two more than the three"
-    state = kind.state(0)
-    with kind.checkpoints(tmp_path, state, keep=2, kept_steps=(1, 3, 7, 9)) as checkpoints:
-        for step in (9, 10, 11):
-            state.tree = kind.state(step).tree
-            checkpoints.save(is_good=False)
+    kind.save(tmp_path, (9, 10, 11), is_good=False, keep=2, kept_steps=(1, 3, 7, 9))
     assert kind.steps_in(tmp_path) == [1, 3, 6, 7, 8, 9, 11], "one of a run that has diverged, too"
     kind.save(tmp_path, (12, 13, 14), keep=2)
     assert kind.steps_in(tmp_path) == [1, 3, 7, 9, 13, 14], "without the flag"
@@ -406,13 +395,3 @@ def test_workers_need_one_shared_folder(kind, tmp_path):
 
     with pytest.raises(InputError, match="all workers need one shared folder"):
         latest_for_all(kind.folder(tmp_path), Elsewhere(("a:1", "b:1"), 1, lambda values: values))
-
-
-def test_only_the_chief_changes_the_list(kind, tmp_path):
-    second = Workers(("a:1", "b:1"), 1, lambda values: values)
-    if kind.kind.engine == "tensorflow":
-        checkpoints = kind.checkpoints(tmp_path, kind.state(1), second)
-        checkpoints.save()
-        checkpoints.wait()
-        assert checkpoints.latest == f"{tmp_path}/model.ckpt-1"
-        assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import tensorflow as tensorflow_checkpoints
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from tests.support.checkpoints import tensorflow
 
@@ -96,3 +97,12 @@ def test_a_full_disk_is_an_os_error_of_one_line(tmp_path, monkeypatch):
     checkpoints.save()
     with pytest.raises(OSError, match="^p; No space left on device$"):
         checkpoints.wait()
+
+
+def test_only_the_chief_changes_the_list(tmp_path):
+    second = Workers(("a:1", "b:1"), 1, lambda values: values)
+    checkpoints = KIND.checkpoints(tmp_path, KIND.state(1), second)
+    checkpoints.save()
+    checkpoints.wait()
+    assert checkpoints.latest == f"{tmp_path}/model.ckpt-1"
+    assert list(tmp_path.iterdir()) == []

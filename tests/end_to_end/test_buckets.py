@@ -5,14 +5,12 @@ import os
 import random
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
+from tests.end_to_end import conftest
 from tests.end_to_end.conftest import RECORD_FLAGS, TRAIN_FLAGS
 from tests.end_to_end.test_jax_engine import Processes, values
 from tests.support.bucket import Bucket, error
@@ -40,33 +38,15 @@ def bucket():
 
 @pytest.fixture
 def start(bucket, environment) -> Callable[..., subprocess.Popen]:
-    def start(*words: str, tensorflow: bool = False, **more: str) -> subprocess.Popen:
-        variables = {**environment, **more}
-        if tensorflow:
-            variables["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
-        return subprocess.Popen(
-            [sys.executable, *words],
-            cwd=ROOT,
-            env={**variables, "STORAGE_EMULATOR_HOST": bucket.address},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    return start
+    variables = environment | {"STORAGE_EMULATOR_HOST": bucket.address}
+    return lambda *words, **more: conftest.start(*words, **variables | more)
 
 
 @pytest.fixture
-def run(start) -> Callable[..., str]:
+def run(bucket, environment) -> Callable[..., str]:
     """Run a command, check its exit code, and return what it printed."""
-
-    def run(*words: str, code: int = 0, **options: bool) -> str:
-        process = start(*words, **options)
-        output, _ = process.communicate()
-        assert process.returncode == code, f"{words}\n{output}"
-        return output
-
-    return run
+    variables = environment | {"STORAGE_EMULATOR_HOST": bucket.address}
+    return lambda *words, **more: "".join(conftest.run(*words, **variables | more))
 
 
 def put_files(bucket: Bucket, project) -> None:
@@ -100,9 +80,7 @@ def test_a_killed_run_is_resumed_and_converted(bucket, run, start, project, with
     bucket.put("config.json", (without_dropout / "albert_config.json").read_bytes())
     words = (*TRAIN, "--do_eval", f"--output_dir={PLACE}/killed")
     process = start(*words)
-    while "killed/checkpoints.json" not in bucket.objects:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.001)
+    conftest.wait_for(process, lambda: "killed/checkpoints.json" in bucket.objects)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -111,7 +89,7 @@ def test_a_killed_run_is_resumed_and_converted(bucket, run, start, project, with
         error(503, "Service Unavailable") if draw.random() < 0.05 else None
     )
     # On JAX, not even an installed TensorFlow is used, which would look for Google's server.
-    output = run(*words, tensorflow=True)
+    output = run(*words, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
     assert f"resuming from {PLACE}/killed/model.ckpt-" in output
     whole = rows_of((without_dropout / "out" / "metrics.jsonl").read_bytes())
     assert metrics(bucket, "killed") == whole
@@ -160,12 +138,12 @@ def test_two_processes_one_of_which_is_killed_train_as_one_device(
     words = (*TRAIN, "--do_eval", f"--output_dir={PLACE}/two", "--save_checkpoints_steps=3")
     processes = Processes(start, words)
     processes.send(1, signal.SIGKILL, lambda: "two/checkpoints.json" in bucket.objects)
-    (code, output, _), (other, *_) = processes.end()
+    (code, *printed), (other, *_) = processes.end()
     # As a worker that knows of the loss, or by JAX, if it waits for the other one in vain.
-    assert code in (75, -signal.SIGABRT), output
+    assert code in (75, -signal.SIGABRT), printed
     assert other == -signal.SIGKILL
-    for code, output, _ in Processes(start, words).end():
-        assert code == 0, output
+    for code, output, errors in Processes(start, words).end():
+        assert code == 0, errors
         assert f"resuming from {PLACE}/two/model.ckpt-" in output
     assert [step for step, *_ in metrics(bucket, "two")] == list(range(3, 25, 3))
     for name, content in contents(bucket, "two").items():

@@ -8,21 +8,12 @@ import pytest
 from albert_tf.errors import InputError
 from tests.conftest import refusal
 from tests.end_to_end.conftest import call, results_of
-from tests.support.finetuning import word_pieces
+from tests.support.finetuning import write_model
 from tests.support.glue_files import write_task
 from tests.support.workbooks import FILMS, write_xls, write_xlsx
 
 pytestmark = pytest.mark.integration
 
-SIZES = {
-    "embedding_size": 16,
-    "hidden_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.1,  # so small a model learns nothing for long from smaller weights
-}
 WORDS = ["cat", "dog", "bird", "horse", "saw", "drill", "file", "lathe", "red", "green", "tall"]
 
 
@@ -30,9 +21,8 @@ WORDS = ["cat", "dog", "bird", "horse", "saw", "drill", "file", "lathe", "red", 
 def words(tmp_path_factory):
     """Return flags of a model whose vocabulary is a WordPiece one of a few words."""
     folder = tmp_path_factory.mktemp("model")
-    config = {**SIZES, "vocab_size": word_pieces(folder, WORDS).vocab_size}
-    (folder / "albert_config.json").write_text(json.dumps(config))
-    names = {"albert_config_file": "albert_config.json", "spm_model_file": "vocab.txt"}
+    write_model(folder, WORDS, max_position_embeddings=64)
+    names = {"albert_config_file": "config.json", "spm_model_file": "vocab.txt"}
     return [f"--{flag}={folder}/{name}" for flag, name in names.items()]
 
 
@@ -53,7 +43,7 @@ EVERYTHING = ("--do_train", "--do_eval", "--do_predict", "--submission", "--trai
 
 @pytest.mark.slow
 def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, words, tmp_path):
-    for task in ("MNLI", "AX", "RTE"):
+    for task in ("MNLI", "AX"):
         write_task(tmp_path, task, rows=5)
     common = (f"--data_dir={tmp_path}", *words)
     results = classify("--task_name=mnli", *common, *EVERYTHING)
@@ -75,8 +65,6 @@ def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, w
         assert np.loadtxt(out / f"test_results{suffix}.tsv").shape == (5, 3)
         predictions = (out / f"predictions{suffix}.tsv").read_text("utf-8")
         assert predictions.split("\n")[1].startswith("100\t")
-    with pytest.raises(InputError, match="contains a classifier of other labels"):
-        classify("--task_name=RTE", *common, "--do_predict")
     with pytest.raises(InputError, match="predict .* `task_name`=MNLI"):
         classify("--task_name=AX", *common, "--do_eval")
 
@@ -99,25 +87,22 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     def message(*arguments):
         return refusal(classify, "--do_train", *words, *arguments)
 
-    def table(name, content, *more):
+    def table(name, content):
         (tmp_path / name).write_text(content)
-        return message(f"--train_file={tmp_path / name}", *more)
+        return message(f"--train_file={tmp_path / name}")
 
-    two = "text\tlabel\nx\ta\ny\tb\n"
     assert "b.tsv: no row after the header" in table("b.tsv", "text\tlabel\n")
-    assert "b.tsv:2: column 'text' is empty" in table("b.tsv", "text\tlabel\n \ta\n")
     assert "c.jsonl:2: no column 'label'" in table(
         "c.jsonl", '{"text": "x", "label": 1}\n{"text": "x"}\n'
     )
     assert "c.jsonl:1: column 'label' contains a list" in table(
         "c.jsonl", '{"text": "x", "label": ["a"]}\n'
     )
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta\ny\tc\n")
-    assert "dev.tsv:3: label 'c' is not one of the training labels (a, b)" in table(
-        "d.tsv", two, "--do_eval", f"--eval_file={tmp_path}/dev.tsv"
-    )
+    (tmp_path / "d.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
     good = f"--train_file={tmp_path}/d.tsv"
-    assert "d.tsv:2: label 'a' is not a number" in message(good, "--regression")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta\ny\tc\n")
+    unknown = message(good, "--do_eval", f"--eval_file={tmp_path}/dev.tsv")
+    assert "dev.tsv:3: label 'c' is not one of the training labels (a, b)" in unknown
     assert "exclude each other" in message(good, "--regression", "--multi_label")
     assert "or `test_size`" in message(good, "--do_eval")
     assert "label 'a' has only one row" in message(good, "--test_size=0.5")
@@ -128,8 +113,5 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     assert "`submission`: needs a task of GLUE or CLUE" in message(good, "--submission")
     assert "at least two files" in message(f"--class_files={tmp_path}/d.tsv")
     assert "stand for 'd'" in message(f"--class_files={tmp_path}/d.tsv,{tmp_path}/d.csv")
-    assert f"contains no {tmp_path}/CoLA/train.tsv" in message(
-        "--task_name=cola", f"--data_dir={tmp_path}"
-    )
     assert "`train_file`: needs `task_name`=table" in message("--task_name=cola", good)
     assert not (tmp_path / "out").exists()

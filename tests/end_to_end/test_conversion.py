@@ -20,16 +20,16 @@ def formats(project, pretrained, shared_folder):
     """Return the pretrained model in formats of others, as the commands make it."""
     folder = shared_folder / "formats"
     paths = {name: folder / name for name in ("huggingface", "google")}
-    once(folder, lambda: _write(paths, project, pretrained))
+
+    def write():
+        for to in paths:
+            call(
+                "convert_checkpoint.py", f"--to={to}", f"--input={pretrained}",
+                f"--output={paths[to]}", f"--spm_model_file={project.model}",
+            )  # fmt: skip
+
+    once(folder, write)
     return paths
-
-
-def _write(paths, project, pretrained):
-    for to in paths:
-        call(
-            "convert_checkpoint.py", f"--to={to}", f"--input={pretrained}",
-            f"--output={paths[to]}", f"--spm_model_file={project.model}",
-        )  # fmt: skip
 
 
 def test_the_folder_for_hugging_face_says_what_is_known(project, pretrained, formats):

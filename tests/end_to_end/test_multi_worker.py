@@ -36,10 +36,7 @@ def words(project):
     path.write_text(json.dumps(config))
 
     def words(folder: pathlib.Path, *flags: str) -> tuple[str, ...]:
-        all_words = project.pretrain_words(folder, *FLAGS, *flags)
-        return tuple(w for w in all_words if "config_file" not in w) + (
-            f"--albert_config_file={path}",
-        )
+        return project.pretrain_words(folder, f"--albert_config_file={path}", *FLAGS, *flags)
 
     return words
 
@@ -59,47 +56,39 @@ class Workers(Two):
         super().__init__(begin)
 
 
-def train_undisturbed(words, folder: pathlib.Path, last: int) -> pathlib.Path:
-    """Train with two workers that run without interruption, and return their folder."""
-    length = f"--num_train_steps={last}", f"--eval_every_steps={last // 2}"
-    workers = Workers(words(folder, "--do_eval", *length))
-    (code, output, errors), (other_code, other, _) = workers.end()
-    assert code == other_code == 0, errors
-    choice = "MultiWorkerMirroredStrategy over 2 replica(s): CPU:0; this is worker"
-    assert output.startswith(f"{choice} 0 of 2 ({workers.addresses[0]})\n")
-    assert other.startswith(f"{choice} 1 of 2 ({workers.addresses[1]})\n")
-    assert f"global_step = {last}" in output
-    assert "global_step" not in other  # only the chief reports and writes
-    assert len((folder / "evaluations.jsonl").read_text().splitlines()) == 2
-    return folder
-
-
 def at_step(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(f"{folder}/model.ckpt-{step}")
     names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("params", "optim"))]
     return {name: reader.get_tensor(name) for name in names}
 
 
-def _filled_masks(folder: pathlib.Path) -> np.ndarray:
-    return np.array([row["masked_lm_ids"] for row in json_lines(folder / "filled_masks.jsonl")])
-
-
 @pytest.mark.slow
 def test_two_workers_train_as_one_device_does(words, tmp_path):
-    undisturbed = train_undisturbed(words, tmp_path / "two", SHORT)
-    call(*words(tmp_path / "one", "--do_eval", f"--num_train_steps={SHORT}"))
-    expected = at_step(tmp_path / "one", EARLY)
-    found = at_step(undisturbed, EARLY)
+    one, two = tmp_path / "one", tmp_path / "two"
+    flags = "--do_eval", f"--num_train_steps={SHORT}"
+    workers = Workers(words(two, *flags, f"--eval_every_steps={SHORT // 2}"))
+    (code, output, errors), (other_code, other, _) = workers.end()
+    assert code == other_code == 0, errors
+    choice = "MultiWorkerMirroredStrategy over 2 replica(s): CPU:0; this is worker"
+    assert output.startswith(f"{choice} 0 of 2 ({workers.addresses[0]})\n")
+    assert other.startswith(f"{choice} 1 of 2 ({workers.addresses[1]})\n")
+    assert f"global_step = {SHORT}" in output
+    assert "global_step" not in other  # only the chief reports and writes
+    assert len((two / "evaluations.jsonl").read_text().splitlines()) == 2
+
+    call(*words(one, *flags))
+    expected, found = at_step(one, EARLY), at_step(two, EARLY)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
-    results = results_of(tmp_path / "one")
+    results = results_of(one)
     weights = {name for name in results if name.endswith("_weight")}
     assert len(weights) == 3
-    for name, value in results_of(undisturbed).items():
+    for name, value in results_of(two).items():
         # The same examples, each once; the rest after steps of rounding.
         assert value == (results[name] if name in weights else pytest.approx(results[name], 0.01))
-    filled = [_filled_masks(each) for each in (tmp_path / "one", undisturbed)]
+    rows = [json_lines(folder / "filled_masks.jsonl") for folder in (one, two)]
+    filled = [np.array([row["masked_lm_ids"] for row in each]) for each in rows]
     assert np.mean(filled[0] == filled[1]) > 0.9, "examples keep their order"
 
 

@@ -164,9 +164,13 @@ os.remove(f"{folder}/a.txt")
 """
 
 
-def test_files_and_folders_are_safe_when_they_appear(tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
+@pytest.fixture
+def folder(tmp_path) -> pathlib.Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def test_files_and_folders_are_safe_when_they_appear(folder):
     assert faults_of(folder, "-c", WRITING, str(folder)) == []
     assert sorted(os.listdir(folder)) == ["b.txt", "export"]
 
@@ -179,17 +183,13 @@ def test_files_and_folders_are_safe_when_they_appear(tmp_path):
         ("writing.temporary_name = lambda path: path + '~'", "is written to under its final name"),
     ],
 )
-def test_what_is_forgotten_is_found(tmp_path, change, fault):
-    folder = tmp_path / "out"
-    folder.mkdir()
+def test_what_is_forgotten_is_found(folder, change, fault):
     code = WRITING.replace("folder = sys", f"{change}\nfolder = sys")
     assert any(fault in found for found in faults_of(folder, "-c", code, str(folder)))
 
 
 @pytest.mark.slow
-def test_records_survive(project, tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
+def test_records_survive(project, folder):
     words = (
         "-m", "data_prep.create_pretraining_data", f"--input_file={project.folder}/train.txt",
         f"--output_file={folder}/train.tfrecord", f"--spm_model_file={project.model}",
@@ -200,9 +200,7 @@ def test_records_survive(project, tmp_path):
 
 
 @pytest.mark.slow
-def test_corpora_survive(project, tmp_path):
-    folder = tmp_path / "out"
-    folder.mkdir()
+def test_corpora_survive(project, folder):
     words = (
         "-m", "data_prep.extract_corpus", "--format=text",
         f"--input_file={project.folder}/raw.txt", f"--output_file={folder}/train.txt",
@@ -213,8 +211,7 @@ def test_corpora_survive(project, tmp_path):
 
 
 @pytest.mark.slow
-def test_checkpoints_survive(project, tmp_path):
-    folder = tmp_path / "out"
+def test_checkpoints_survive(project, folder):
     words = project.pretrain_words(folder, "--do_train", "--do_eval", "--keep_checkpoint_max=2")
     assert faults_of(folder, *words, "--eval_every_steps=6") == []
     assert (folder / "best" / "checkpoint").exists()
@@ -236,8 +233,7 @@ for to, name in (("huggingface", "model"), ("google", "model"), ("albert_tf", "m
 
 
 @pytest.mark.slow
-def test_conversions_survive(project, pretrained, tmp_path):
-    folder = tmp_path / "out"
+def test_conversions_survive(project, pretrained, folder):
     words = ("-c", CONVERTING, str(pretrained), str(project.model), str(folder))
     assert faults_of(folder, *words) == []
     assert len([*folder.glob("*/m*")]) == 3
@@ -245,12 +241,10 @@ def test_conversions_survive(project, pretrained, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("orbax") is None, reason="orbax is not installed")
-def test_checkpoints_of_jax_survive(tmp_path, monkeypatch):
+def test_checkpoints_of_jax_survive(folder, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     worker = str(ROOT / "tests" / "checkpoints" / "orbax_worker.py")
-    folder = tmp_path / "out"
-    folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert faults_of(folder, worker, f"folder={folder}", "steps=1,2,3", "keep=1") == []
     assert sorted(os.listdir(folder)) == ["checkpoints.json", "model.ckpt-3"]

@@ -113,7 +113,6 @@ def test_bad_input_is_named(options, tmp_path):
         return refusal(fine_tune, dataclasses.replace(options, **changes), QuestionAnsweringTask)
 
     files = tmp_path / "files"
-    assert "nowhere.json: no such file" in message(predict_file="nowhere.json")
     assert "`predict_file`: `do_eval` needs a file" in message(predict_file=None)
     assert "`train_file`: `do_train` needs a file" in message(train_file=None)
     unlabeled = write_squad(files / "test.json", 2, answers=[])
@@ -133,12 +132,3 @@ def test_bad_input_is_named(options, tmp_path):
     assert "`start_n_top`=33: must be at most `max_seq_length`=32" in message(start_n_top=33)
     assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
     assert not (tmp_path / "out").exists(), "nothing is left of what never began"
-
-
-def test_epochs_and_proportions_become_steps(options):
-    base = dataclasses.replace(options, train_step=0, num_train_epochs=2.5)
-    resolved = base.resolved(100)
-    assert (resolved.train_step, resolved.warmup_step) == (31, 3)
-    given = dataclasses.replace(base, train_step=7, warmup_step=0).resolved(100)
-    assert (given.train_step, given.warmup_step) == (7, 0)
-    assert base.resolved(1).train_step == 1

@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from tests.end_to_end.conftest import call, json_lines, results_of
-from tests.support.finetuning import word_pieces
+from tests.support.finetuning import write_model
 from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration
@@ -22,26 +22,12 @@ WORDS = {
     "B-LOC": ["Rome", "Oslo", "Lima"],
     "O": ["the", "dog", "ran", "from", ",", "."],
 }
-CONFIG = {
+SIZES = {
     "embedding_size": 16,
     "hidden_size": 48,
-    "num_hidden_layers": 1,
     "num_attention_heads": 4,
-    "intermediate_size": 96,
-    "max_position_embeddings": 32,
     "initializer_range": 0.1,
 }
-
-
-def write_model(folder, words, **changes):
-    """Write a vocabulary and a config; return the flags that name them."""
-    config = {**CONFIG, **changes, "vocab_size": word_pieces(folder, words).vocab_size}
-    (folder / "config.json").write_text(json.dumps(config))
-    return (
-        f"--vocab_file={folder}/vocab.txt",
-        f"--albert_config_file={folder}/config.json",
-        f"--output_dir={folder}/out",
-    )
 
 
 def write_columns(path, sentences):
@@ -57,7 +43,9 @@ def sentences(count, seed):
 
 
 def test_columns_are_learned_evaluated_and_predicted(tmp_path, monkeypatch):
-    flags = write_model(tmp_path, [word.lower() for words in WORDS.values() for word in words])
+    write_model(tmp_path, [word.lower() for words in WORDS.values() for word in words], **SIZES)
+    files = {"vocab_file": "vocab.txt", "albert_config_file": "config.json", "output_dir": "out"}
+    flags = [f"--{flag}={tmp_path}/{name}" for flag, name in files.items()]
     write_columns(tmp_path / "train.txt", sentences(120, seed=1))
     held_out = list(sentences(20, seed=2))
     write_columns(tmp_path / "dev.txt", held_out)

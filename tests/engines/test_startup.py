@@ -4,6 +4,7 @@ import concurrent.futures
 import importlib.util
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -109,6 +110,32 @@ def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
         "input_file": "a.tfrecord,b c.tfrecord",
         "learning_rate": 0.5,
     }
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "command", ["extract_corpus", "train_vocabulary", "create_pretraining_data"]
+)
+def test_help_of_data_preparation_needs_no_heavy_imports(command):
+    done = run_python("-X", "importtime", f"data_prep/{command}.py", "--help")
+    assert "--input_file" in done.stdout
+    loaded = set(re.findall(r"\| +(\w+)$", done.stderr, re.MULTILINE))
+    assert "data_prep" in loaded
+    heavy = {"tensorflow", "keras", "torch", "transformers", "numba", "sentencepiece"}
+    assert not heavy & loaded
+
+
+@pytest.mark.integration
+def test_importing_the_package_and_the_programs_loads_no_framework():
+    code = (
+        "import sys, albert_tf, run_pretraining, run_classifier, run_squad, export_saved_model;"
+        "import albert_tf.config, albert_tf.tokenizers.base, albert_tf.input.masking;"
+        "import data_prep.corpora, data_prep.inspect.examples;"
+        "import albert_tf.interop.huggingface_tokenizer;"
+        "loaded = {'tensorflow', 'keras', 'torch', 'transformers'} & set(sys.modules);"
+        "assert not loaded, loaded"
+    )
+    assert run_python("-c", code).stderr == ""
 
 
 def _compile(folder: pathlib.Path) -> tuple[str, int, int]:

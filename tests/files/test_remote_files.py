@@ -6,8 +6,6 @@ import logging
 import os
 import random
 import re
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -16,7 +14,7 @@ from albert_tf import files
 from albert_tf.checkpoints import check_engine
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import remote
-from tests.conftest import ROOT
+from tests.conftest import run_python
 from tests.support.bucket import Bucket, error
 
 FOLDER = "gs://bucket/run"
@@ -198,6 +196,6 @@ except errors.InputError as error:
 
 @pytest.mark.integration
 def test_what_to_install_is_named():
-    done = subprocess.run([sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True)
+    done = run_python("-c", CODE)
     assert "pip install 'albert-tf[gcs]'" in done.stdout, done.stderr
     assert not done.stderr

@@ -21,7 +21,7 @@ from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.report.intervals import wilson
 from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.classification.tables import fold_rows
+from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tasks.question_answering.spans import mean_of_spans
 from tests.conftest import random_inputs
@@ -46,6 +46,29 @@ def test_every_label_is_in_every_fold(labels, folds, seed):
         for label, count in counts.items():
             share = sum(labels[row] == label for row in held_out)
             assert count // folds <= share <= -(-count // folds)
+
+
+def test_the_likeliest_label_decides_which_rows_are_held_out():
+    uncertain = {"x": 0.2, "y": 0.8}, {"x": 0.6, "y": 0.4}
+    examples = labeled("x", *uncertain, "y", None, "x", "y", None)
+    train, held_out = hold_out(ClassificationDataset("table", {}, held_out=0.5), examples)
+    assert {each.likeliest_label for each in held_out} == {"x", "y"}
+    assert [each for each in examples if each in train or each in held_out] == examples
+    assert len(train) == 5
+    with pytest.raises(InputError, match=r"`folds`=2: rows.tsv:6 has no label to score"):
+        fold_rows(ClassificationDataset("table", {}, folds=2), examples)
+    for _, rows in fold_rows(ClassificationDataset("table", {}, folds=3), examples[:4] * 2):
+        assert len(rows) in (2, 3)
+
+
+@pytest.mark.parametrize(("target", "label"), [("multi_label", ["x", "y"]), ("regression", "1.5")])
+def test_rows_of_several_labels_or_numbers_are_held_out_as_they_come(target, label):
+    examples = labeled(*[label] * 9)
+    dataset = ClassificationDataset("table", {}, target=target, held_out=0.3, folds=3)
+    assert [len(part) for part in hold_out(dataset, examples)] == [6, 3]
+    assert [len(rows) for _, rows in fold_rows(dataset, examples)] == [3, 3, 3]
+    with pytest.raises(InputError, match="^`folds`=3: must be at most 2, the number of rows$"):
+        fold_rows(dataset, examples[:2])
 
 
 class FakeRun:

@@ -6,7 +6,6 @@ Also which checkpoint of a folder is exported and converted, and what is next to
 import asyncio
 import gc
 import os
-import subprocess
 import sys
 
 import keras
@@ -34,7 +33,7 @@ from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.records import ORDER_FILE
 from albert_tf.training.rows import METRICS_FILE
 from albert_tf.training.run import DTYPE_FILE
-from tests.conftest import KERAS_ON_JAX, ROOT, refusal
+from tests.conftest import KERAS_ON_JAX, refusal, run_python
 from tests.interop.test_convert import assert_same, run, values_at
 from tests.support.models import random_model
 from tests.support.tiny import CONFIG
@@ -217,12 +216,8 @@ sys.exit("tensorflow" in sys.modules)
 def test_keras_on_jax_calls_everything_that_is_saved_by_the_same_names(
     trained, converted, tmp_path
 ):
-    subprocess.run(
-        [sys.executable, "-c", RESUMING_ON_JAX, str(converted), str(tmp_path / "state.npz")],
-        cwd=ROOT,
-        env={**os.environ, **KERAS_ON_JAX},
-        check=True,
-    )
+    done = run_python("-c", RESUMING_ON_JAX, converted, tmp_path / "state.npz", **KERAS_ON_JAX)
+    assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "state.npz") as restored:
         assert_same(state_of(trained), dict(restored))
 
@@ -267,11 +262,6 @@ def test_the_best_is_used_unless_results_are_about_the_newest(run_folder, evalua
         (run_folder / "eval_results.txt").write_text(RESULTS.format(evaluated))
     assert described_checkpoint(str(run_folder)) == str(run_folder / described).rstrip("/")
     assert described_checkpoint(f"{run_folder}/model.ckpt-9") == f"{run_folder}/model.ckpt-9"
-
-
-def test_without_a_best_the_folder_is_used(tmp_path):
-    add_checkpoint(tmp_path, "jax", 3)
-    assert described_checkpoint(str(tmp_path)) == str(tmp_path)
 
 
 def test_results_of_another_checkpoint_are_left_out(tmp_path):

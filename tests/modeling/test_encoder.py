@@ -50,15 +50,11 @@ def features(*names):
     return {name: batch(6)[name] for name in names}
 
 
-def choices():
-    return {name: values.reshape(2, 3, -1) for name, values in features(*INPUTS).items()}
-
-
 # A model of `MODELS`, what it is called with.
 CASES = {
     "pretraining": features(*INPUTS, "masked_lm_positions"),
     "pretraining without masks": features(*INPUTS),
-    "choice": choices(),
+    "choice": {name: values.reshape(2, 3, -1) for name, values in features(*INPUTS).items()},
     **{name: features(*INPUTS) for name in ("classifier", "span", "conditional_span", "tagger")},
 }
 

@@ -19,7 +19,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 from tests.support.backends import BACKEND, forward
 from tests.support.oracle import Oracle, random_weights
-from tests.support.tiny import CONFIG, batch
+from tests.support.tiny import CONFIG, WITHOUT_DROPOUT, batch
 
 LENGTH = 11  # of sequences, in tokens
 
@@ -122,9 +122,6 @@ def test_outputs_are_those_of_the_formulas(shape):
         close(outputs[name], value, name)
 
 
-NO_DROPOUT = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-
-
 @keras.saving.register_keras_serializable(package="tests")
 def first_token_attention(query, key, value, attention_mask, dropout=None):
     """Return every query attends to the first position only."""
@@ -138,7 +135,7 @@ def unregistered(query, key, value, attention_mask, dropout=None):
 @pytest.mark.parametrize("name", ATTENTION)
 def test_all_named_implementations_compute_the_same(name):
     keras.utils.set_random_seed(0)
-    config = dataclasses.replace(NO_DROPOUT, initializer_range=0.3)
+    config = dataclasses.replace(WITHOUT_DROPOUT, initializer_range=0.3)
     expected, model = AlbertForPreTraining(config), AlbertForPreTraining(config, attention=name)
     model.set_weights(expected.get_weights())
     for heads_only in (False, True):

@@ -153,17 +153,6 @@ def test_keras_saves_every_weight_and_loads_it_again(tmp_path, name, which):
     np.testing.assert_equal(again.get_weights(), model.get_weights())
 
 
-def test_matching_variables_are_frozen():
-    model = AlbertForSequenceClassification(CONFIG, num_labels=2)
-    frozen = freeze(model, ["bert/embeddings/*", "*/pooler/dense/bias"])
-    assert {path for path in frozen if not path.startswith("bert/embeddings/")} == {
-        "bert/pooler/dense/bias"
-    }
-    assert len(frozen) == 6
-    assert not {weight.path for weight in model.trainable_weights} & set(frozen)
-    assert len(model.trainable_weights) + len(frozen) == len(model.weights)
-
-
 def test_patterns_that_match_nothing_or_everything_are_errors():
     model = AlbertForSequenceClassification(CONFIG, num_labels=2)
     with pytest.raises(InputError, match="`patterns`=bert/embedding: matches no.*bert/embeddings/"):

@@ -49,12 +49,12 @@ class Kind(NamedTuple):
         }
         return State({**tree, "step": self.value(np.int32(step))})
 
-    def save(self, folder, steps, **options) -> None:
+    def save(self, folder, steps, is_good=True, **options) -> None:
         state = self.state(0)
         with self.checkpoints(folder, state, **options) as checkpoints:
             for step in steps:
                 state.tree = self.state(step).tree
-                checkpoints.save()
+                checkpoints.save(is_good)
 
     def restored(self, folder, width: int = 3) -> int:
         """Return the step that a new process would resume from, after a look at the values."""

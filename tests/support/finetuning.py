@@ -26,12 +26,17 @@ def word_pieces(folder: pathlib.Path, words: Iterable[str]) -> Tokenizer:
     return Tokenizer.load(f"{folder}/vocab.txt")
 
 
+def write_model(folder: pathlib.Path, words: Iterable[str], **sizes) -> Tokenizer:
+    """Write a vocabulary of words and a config; return the tokenizer."""
+    tokenizer = word_pieces(folder, words)
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1, **sizes}
+    (folder / "config.json").write_text(dataclasses.replace(tiny.CONFIG, **sizes).to_json())
+    return tokenizer
+
+
 def write_files(folder: pathlib.Path) -> Tokenizer:
     """Write a vocabulary, a config and tables of texts of very different lengths."""
-    tokenizer = word_pieces(folder, sum(WORDS.values(), []))
-    sizes = {"vocab_size": tokenizer.vocab_size, "max_position_embeddings": LENGTH}
-    config = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, **sizes)
-    (folder / "config.json").write_text(config.to_json())
+    tokenizer = write_model(folder, sum(WORDS.values(), []), max_position_embeddings=LENGTH)
     draw = random.Random(0)
     for name, count in (("train", 66), ("eval", 37), ("predict", 21)):
         lines = ["text\tlabel"]

@@ -26,11 +26,6 @@ def write(path, *lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def write_json_lines(path, *rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_lines(path, rows)
-
-
 def classification(folder, split="train", **options):
     return ClassificationOptions(
         output_dir="out", data_dir=str(folder), **{f"do_{split}": True}, **options
@@ -113,7 +108,7 @@ def test_superglue(tmp_path, name):
     row = SUPERGLUE[name]
     for split, file in (("train", "train"), ("eval", "val"), ("predict", "test")):
         hidden = {key: each for key, each in row.items() if key != "label" or split != "predict"}
-        write_json_lines(tmp_path / f"{name}/{file}.jsonl", hidden)
+        write_lines(tmp_path / f"{name}/{file}.jsonl", [hidden])
         label = None if split == "predict" else READ[name][2]
         expected = (*READ[name][:2], label, "4")
         assert examples(tmp_path, split, task_name=name.upper()) == [expected]
@@ -132,7 +127,7 @@ def multirc(*labels):
 
 
 def test_multirc_is_scored_by_answer_and_by_question(tmp_path):
-    write_json_lines(tmp_path / "MultiRC/val.jsonl", multirc(1, 0, 0, 1))
+    write_lines(tmp_path / "MultiRC/val.jsonl", [multirc(1, 0, 0, 1)])
     found = examples(tmp_path, "eval", task_name="MultiRC")
     assert found[0] == ("Which? Answer 0.", "A text.", "1", "3-7-0")
     assert [each[3] for each in found[1:]] == ["3-7-1", "3-8-2", "3-8-3"]
@@ -168,8 +163,8 @@ BELEBELE = {
 
 
 def test_copa_and_belebele(tmp_path):
-    write_json_lines(tmp_path / "COPA/val.jsonl", {**COPA, "idx": 5, "label": 1})
-    write_json_lines(tmp_path / "COPA/test.jsonl", {**COPA, "idx": 6})
+    write_lines(tmp_path / "COPA/val.jsonl", [{**COPA, "idx": 5, "label": 1}])
+    write_lines(tmp_path / "COPA/test.jsonl", [{**COPA, "idx": 6}])
     (known,) = choices(tmp_path, "eval", task_name="copa")
     assert (known.id, known.context, known.answer) == ("5", "It rained.", 1)
     assert known.candidates[0] == "What happened as a result? I got wet."
@@ -177,7 +172,7 @@ def test_copa_and_belebele(tmp_path):
     assert [each.answer for each in hidden] == [None]
     options = MultipleChoiceOptions(output_dir="out", task_name="COPA")
     assert submission(options, hidden, [1]) == ("COPA.jsonl", [{"idx": 6, "label": 1}])
-    write_json_lines(tmp_path / "data/fin_Latn.jsonl", BELEBELE)
+    write_lines(tmp_path / "data/fin_Latn.jsonl", [BELEBELE])
     for split in ("eval", "predict"):
         (found,) = choices(tmp_path, split, task_name="belebele", language="fin_Latn")
         assert (found.id, found.context, found.answer) == ("https://a.b/c#2", "Kissa istui.", 2)
@@ -257,6 +252,6 @@ def test_a_missing_or_unknown_language_is_one_clear_line(tmp_path, read, options
     ],
 )
 def test_faults_of_rows_are_named(tmp_path, file, row, task, message):
-    write_json_lines(tmp_path / file, row)
+    write_lines(tmp_path / file, [row])
     read = choices if task == "copa" else examples
     assert message in refusal(read, tmp_path, "eval", task_name=task)

@@ -157,3 +157,15 @@ def test_paths_may_be_of_pathlib(weights, tmp_path):
         if str(getattr(each, "__module__", "")).startswith("albert_tf") and each.__name__[0] != "_":
             for name in {"path", "folder", "vocabulary"} & {*inspect.signature(each).parameters}:
                 assert "PathLike" in str(inspect.signature(each).parameters[name]), (each, name)
+
+
+@pytest.mark.parametrize("folder", ["~/saved", "a/../sa[v]ed/", pathlib.Path("saved #1")])
+def test_a_model_is_saved_where_any_path_says(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), labels=["a", "b"])
+    model.save(folder)
+    name = pathlib.Path(folder).name
+    assert (tmp_path / name / "labels.json").exists()
+    assert not {"~", "a"} & {path.name for path in tmp_path.iterdir()}
+    assert albert_tf.TextClassifier.from_preset(folder).labels == ["a", "b"]

@@ -16,8 +16,10 @@ from albert_tf.cli import predict as command
 from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
+from albert_tf.interop.adjacent_files import find_adjacent_files
+from albert_tf.interop.file_names import LABELS_FILE
 from albert_tf.prediction.rows import WRITERS, columns_of, read_chunks, row_writer
-from albert_tf.prediction.tasks import PREDICTION_TASKS, PredictOptions
+from albert_tf.prediction.tasks import PREDICTION_TASKS, Export, PredictOptions
 from tests.conftest import refusal
 from tests.support.models import write_trained
 
@@ -148,6 +150,19 @@ class FakeExport:
         scores = np.exp([[len(text) for text in row] for row in texts])
         shares = scores / scores.sum(-1, keepdims=True)
         yield {"probabilities": shares, "labels": np.full(shares.shape, b"a")}
+
+
+def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
+    outputs = {"probabilities": [[0.2, 0.8]], "labels": [[b"false", b"true"]]}
+    export = Export.__new__(Export)
+    export.settings, export.labels = {}, {}
+    monkeypatch.setattr(Export, "__call__", lambda *_: [outputs])
+    predict = albert_tf.TextClassifier._predict_exported
+    assert predict(export, {"text": ["x"]})[0]["prediction"] == "true"
+    (tmp_path / LABELS_FILE).write_text("[false, true]")
+    export.labels = {label: label for label in find_adjacent_files(str(tmp_path)).labels}
+    expected = {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
+    assert predict(export, {"text": ["x"]}) == [expected]
 
 
 def test_choices_of_an_export_do_not_depend_on_other_questions():

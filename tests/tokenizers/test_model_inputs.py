@@ -87,11 +87,6 @@ def test_of_long_texts_the_end_or_the_middle_or_nothing_is_lost(tokens, length):
     assert read["windows_max"] == read["windows"]
 
 
-def test_of_512_tokens_a_text_has_those_of_the_paper():
-    kept = packing.keep_ends(np.arange(1000), 512 - 2)
-    assert kept.tolist() == [*range(128), *range(1000 - 382, 1000)]
-
-
 @random_inputs(30)
 @given(text=WORDS, pair=WORDS, length=st.none() | st.integers(5, 24))
 def test_offsets_are_of_the_raw_texts(tokenizer, text, pair, length):

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import types
+from unittest.mock import Mock
 
 import pytest
 import tensorflow as tf
@@ -83,10 +84,6 @@ def test_the_best_by_a_metric_is_kept(tmp_path, checkpoint, metric, best):
     assert BestCheckpoint(ENGINE, str(tmp_path), "sentence_order_accuracy").is_better(0.0)
 
 
-def killed(*arguments):
-    raise KeyboardInterrupt
-
-
 def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkeypatch):
     values = iter([3.0, 2.0, 1.5, 1.0, 0.5])
     done = []
@@ -118,7 +115,7 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkey
     assert kept(tmp_path) == (15, 1.5)
     # Killed after the best was listed, before the one that it replaces was removed.
     with monkeypatch.context() as patch:
-        patch.setattr("albert_tf.checkpoints.folder.remove", killed)
+        patch.setattr("albert_tf.checkpoints.folder.remove", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             again().keep_best(checkpoint(20), {"loss": 1.25}, 20)
     (tmp_path / "evaluations.jsonl").write_text('{"step": 20, "loss": 1.25}\n')

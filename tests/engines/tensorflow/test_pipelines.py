@@ -15,15 +15,12 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.records import shuffled_records
 from albert_tf.input.examples import MemoryStream
-from albert_tf.input.features import limited, pretraining_features
 from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.record_reader import check_files
 from albert_tf.input.streams import WHOLE, Shard
-from data_prep.tfrecords import frame, read_examples
+from data_prep.tfrecords import frame
 from tests.conftest import slow
-from tests.support import references
 from tests.support.batches import STATIC, write_files, write_numbers
 from tests.support.batches import assert_same as assert_same_batch
 from tests.support.tiny import LENGTH, batch, in_memory
@@ -214,18 +211,3 @@ def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
     step = places // batch_size
     assert np.mean(step[1:] == step[:-1]) < batch_size / (2 * buffer)
     assert abs(np.corrcoef(np.arange(examples), places)[0, 1]) < 0.2
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(("name", "vocab_size"), [("own_text", 1500), ("en_30k", 30000)])
-def test_reads_the_originals_files(name, vocab_size, shared):
-    reference = references.records_reference(name, shared)
-    path = str(reference.records)
-    features = pretraining_features(reference.max_seq_length, reference.max_predictions_per_seq)
-    check_files([path], limited(features, vocab_size, 2))
-    expected = read_examples(path, features)
-    index = RecordIndex.create([path])
-    stream = RecordStream(index, features, reference.examples)
-    (read,) = dataset(stream).as_numpy_iterator()
-    for name in features:
-        np.testing.assert_array_equal(read[name], expected[name])

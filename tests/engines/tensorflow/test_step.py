@@ -23,8 +23,10 @@ from albert_tf.modeling.kernels import rematerialize
 from albert_tf.modeling.layers import SelfAttention
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
+from albert_tf.optimization.optimizers import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.conftest import GOLDEN, slow
+from tests.support.backends import variable
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, WITHOUT_DROPOUT, batch
 
 # Where the number of layers makes no difference: tracing them is what takes long.
@@ -42,12 +44,6 @@ def create_step(
         TensorFlowDevices(jit_compile=jit_compile),
         StepOptions(**options),
     )
-
-
-def graph_of(step: TrainingStep, count: int) -> tf.compat.v1.GraphDef:
-    """Return what a step on `count` examples is traced into."""
-    batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(count)).repeat()))
-    return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
 
 
 def trained(step: TrainingStep, steps=3, count=4) -> np.ndarray:
@@ -95,7 +91,9 @@ def test_micro_batches_go_on_where_memory_is_short():
 @functools.cache
 def step_graph(jit_compile: bool | None, micro_batches: int) -> tf.compat.v1.GraphDef:
     """Return what a step with these settings is traced into; for several tests."""
-    return graph_of(create_step(ONE_LAYER, jit_compile=jit_compile, micro_batches=micro_batches), 8)
+    step = create_step(ONE_LAYER, jit_compile=jit_compile, micro_batches=micro_batches)
+    batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(8)).repeat()))
+    return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
 
 
 @pytest.mark.integration
@@ -288,3 +286,14 @@ def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
             np.testing.assert_allclose(
                 actual.numpy(), wanted, rtol=1e-5, atol=tolerance, err_msg=actual.path
             )
+
+
+def test_repeated_rows_of_a_sparse_gradient_are_added_up_first():
+    value = np.ones((4, 2), "float32")
+    sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([2, 2]), (4, 2))
+    results = []
+    for gradient in (sparse, tf.convert_to_tensor(sparse)):
+        weight = variable("embedding", value)
+        Lamb(0.1).apply([gradient], [weight])
+        results.append(weight.numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-6)

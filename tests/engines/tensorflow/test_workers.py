@@ -4,10 +4,8 @@ TF_CONFIG and SLURM's variables: who the workers are, or one line on what is wro
 """
 
 import json
-import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -19,35 +17,22 @@ from albert_tf.engines.tensorflow.cluster import Cluster, expand_hosts, find_clu
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
-from tests.conftest import ROOT, free_addresses, refusal, run_python
+from tests.conftest import free_addresses, refusal, run_python
+from tests.end_to_end import conftest
 
 
 @pytest.mark.integration
 @pytest.mark.slow
 def test_two_workers():
-    addresses = free_addresses(2)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.engines.tensorflow.worker_checks", str(index)],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                **tf_config({"worker": addresses}, {"type": "worker", "index": index}),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for index in range(2)
-    ]
-    try:
-        for process in processes:
-            output, _ = process.communicate(timeout=600)
-            assert process.returncode == 0, output
-            assert output.splitlines()[-1] == "all is well"
-    finally:
-        for process in processes:
-            process.kill()
+    cluster = {"worker": free_addresses(2)}
+
+    def begin(index: int) -> subprocess.Popen:
+        words = "-m", "tests.engines.tensorflow.worker_checks", str(index)
+        return conftest.start(*words, **tf_config(cluster, {"type": "worker", "index": index}))
+
+    for code, output, errors in conftest.Two(begin).end():
+        assert code == 0, errors
+        assert output.splitlines()[-1] == "all is well"
 
 
 def test_a_process_alone_agrees_with_itself():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 import shutil
 
 import keras
@@ -22,7 +21,7 @@ from albert_tf.interop.heads import needed
 from albert_tf.interop.huggingface import write_weights as write_huggingface_weights
 from albert_tf.interop.loading import open_preset
 from albert_tf.prediction.rows import row_writer
-from albert_tf.prediction.tasks import Export, PredictOptions, load_export
+from albert_tf.prediction.tasks import PredictOptions, load_export
 from albert_tf.task_kinds import kind_of
 from albert_tf.tasks import classification, question_answering, tagging
 from albert_tf.tasks.classification.datasets import (
@@ -33,7 +32,6 @@ from albert_tf.tasks.classification.datasets import (
     read_examples,
 )
 from albert_tf.tasks.classification.encoding import class_weights
-from albert_tf.tasks.classification.tables import fold_rows, hold_out
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import restore
 from tests.conftest import refusal
@@ -116,29 +114,6 @@ def test_probabilities_need_one_label_per_row_and_known_ones(tmp_path):
     message = r"rows.jsonl:1: label 'y' is not one of the training labels \(x, z\)"
     with pytest.raises(InputError, match=message):
         target.encode(read(path, "label"))
-
-
-def test_the_likeliest_label_decides_which_rows_are_held_out():
-    uncertain = {"x": 0.2, "y": 0.8}, {"x": 0.6, "y": 0.4}
-    examples = labeled("x", *uncertain, "y", None, "x", "y", None)
-    train, held_out = hold_out(ClassificationDataset("table", {}, held_out=0.5), examples)
-    assert {each.likeliest_label for each in held_out} == {"x", "y"}
-    assert [each for each in examples if each in train or each in held_out] == examples
-    assert len(train) == 5
-    with pytest.raises(InputError, match=r"`folds`=2: rows.tsv:6 has no label to score"):
-        fold_rows(ClassificationDataset("table", {}, folds=2), examples)
-    for _, rows in fold_rows(ClassificationDataset("table", {}, folds=3), examples[:4] * 2):
-        assert len(rows) in (2, 3)
-
-
-@pytest.mark.parametrize(("target", "label"), [("multi_label", ["x", "y"]), ("regression", "1.5")])
-def test_rows_of_several_labels_or_numbers_are_held_out_as_they_come(target, label):
-    examples = labeled(*[label] * 9)
-    dataset = ClassificationDataset("table", {}, target=target, held_out=0.3, folds=3)
-    assert [len(part) for part in hold_out(dataset, examples)] == [6, 3]
-    assert [len(rows) for _, rows in fold_rows(dataset, examples)] == [3, 3, 3]
-    with pytest.raises(InputError, match="^`folds`=3: must be at most 2, the number of rows$"):
-        fold_rows(dataset, examples[:2])
 
 
 def write(path, *labels, text="x"):
@@ -233,19 +208,6 @@ def test_saved_labels_have_their_types(tmp_path, labels):
         model.fit(["a", "b"], [again.labels[0], float("nan")])
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("folder", ["~/saved", "a/../sa[v]ed/", pathlib.Path("saved #1")])
-def test_a_model_is_saved_where_any_path_says(tmp_path, monkeypatch, folder):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    model = albert_tf.TextClassifier.from_preset(write_weights(tmp_path), labels=["a", "b"])
-    model.save(folder)
-    name = pathlib.Path(folder).name
-    assert (tmp_path / name / "labels.json").exists()
-    assert not {"~", "a"} & {path.name for path in tmp_path.iterdir()}
-    assert albert_tf.TextClassifier.from_preset(folder).labels == ["a", "b"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["multi_label", "classification"])
 def test_trained_labels_have_their_types(tmp_path, target):
@@ -255,19 +217,6 @@ def test_trained_labels_have_their_types(tmp_path, target):
     assert typed(model.labels) == [(int, 7), (int, 30)]
     model.save(f"{tmp_path}/saved")
     assert typed(albert_tf.TextClassifier.from_preset(f"{tmp_path}/saved").labels) == typed([7, 30])
-
-
-def test_an_export_gives_labels_as_they_were(tmp_path, monkeypatch):
-    outputs = {"probabilities": [[0.2, 0.8]], "labels": [[b"false", b"true"]]}
-    export = Export.__new__(Export)
-    export.settings, export.labels = {}, {}
-    monkeypatch.setattr(Export, "__call__", lambda *_: [outputs])
-    predict = albert_tf.TextClassifier._predict_exported
-    assert predict(export, {"text": ["x"]})[0]["prediction"] == "true"
-    (tmp_path / LABELS_FILE).write_text("[false, true]")
-    export.labels = {label: label for label in find_adjacent_files(str(tmp_path)).labels}
-    expected = {"prediction": True, "probabilities": {"false": 0.2, "true": 0.8}}
-    assert predict(export, {"text": ["x"]}) == [expected]
 
 
 def published(tmp_path, architecture, *outputs, **fields) -> str:
@@ -432,10 +381,8 @@ def test_every_format_says_what_is_predicted(tmp_path, kind, labels):
     again = {"export_path": f"{tmp_path}/again", "head": "classifier"}
     export_saved_model(ExportOptions(init_checkpoint=back["input"], **again))
     rows = load_export("classify", PredictOptions(model=again["export_path"], text="x"))
-    answers, expected = (
-        [row["prediction"] for row in rows({"text": texts})],
-        found[0].predict(texts),
-    )
+    answers = [row["prediction"] for row in rows({"text": texts})]
+    expected = found[0].predict(texts)
     assert answers == (expected if labels else pytest.approx(expected, rel=1e-6))
     assert type(found[1].predict(texts)[0]) is type(model.predict(texts)[0])
     assert found[1].labels == found[0].labels == (["LABEL_0", "LABEL_1"] if labels else [])

@@ -1,11 +1,34 @@
+"""Data that examples make: minimal pairs, and pages of manuals in other languages."""
+
+import collections
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
 
+from albert_tf.input.minimal_pairs import read_pairs
 from examples.languages import read_manual, write_pages
+from examples.minimal_pairs import write_pairs
+
+
+def test_frequencies_of_words_decide_nothing(tmp_path):
+    path = str(tmp_path / "pairs.tsv")
+    write_pairs(path)
+    pairs = read_pairs([path], "eval_pairs")
+    assert 300 < len(pairs) == len({(pair.good, pair.bad) for pair in pairs})
+    found = collections.Counter(pair.phenomenon for pair in pairs)
+    assert min(found.values()) >= 40
+    assert len(found) == 6
+    for name in found:
+        good, bad = (
+            collections.Counter(re.findall(r"\w+", " ".join(texts)))
+            for texts in zip(*((p.good, p.bad) for p in pairs if p.phenomenon == name), strict=True)
+        )
+        assert good == bad, name
+
 
 PAGE = """<html><body><p>Menu</p><div id="DisplayArea"><h1 id="a">{title}</h1>
 <ol><li><p class="listitem">{text} <span class="menuitem">A\n - B</span>.</p></li></ol> no paragraph
