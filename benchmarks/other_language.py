@@ -12,11 +12,11 @@ intervals, and draws curves; keeps finished runs.
 import dataclasses
 import itertools
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
+from albert_tf.children import run_child
 from albert_tf.files import write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import chart
@@ -49,7 +49,7 @@ def run(options: Options) -> None:
         if not start.exists():
             words = [f"--input={body}", f"--output={start}", "--to=huggingface"]
             words.append(f"--new_vocabulary={made}/vocabulary.model")
-            subprocess.run([sys.executable, "convert_checkpoint.py", *words], check=True)
+            run_child([sys.executable, "convert_checkpoint.py", *words]).check_returncode()
         common = {
             "flagfile": "configs/demo/pretrain.cfg", "do_train": True, "schedule": "wsd",
             "num_train_steps": options.steps[-1], "eval_every_steps": 225,
@@ -65,7 +65,7 @@ def run(options: Options) -> None:
                 flags["init_checkpoint"] = str(start)
             if not (folder / "done").exists():
                 words = ["run_pretraining.py", *words_of(flags)]
-                subprocess.run([sys.executable, *words], check=True)
+                run_child([sys.executable, *words]).check_returncode()
                 (folder / "done").touch()
             runs[name].append(read_rows(str(folder / "evaluations.jsonl")))
         steps = [row["step"] for row in runs[options.starts[0]][0]]

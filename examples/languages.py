@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 
-from albert_tf.children import stoppable
+from albert_tf.children import run_child, stoppable
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, read_text, write_text
 from albert_tf.options import command, option
@@ -147,7 +147,7 @@ def run(options: LanguagesOptions) -> None:
         words.append(f"--language={language.partition('-')[0]}")
         if language in _VOCAB_SIZES:
             words.append(f"--vocab_size={_VOCAB_SIZES[language]}")
-        done = subprocess.run([sys.executable, "-m", "examples.demo", *words])
+        done = run_child([sys.executable, "-m", "examples.demo", *words])
         if done.returncode:  # it has said why
             sys.exit(done.returncode)
         rows.append(row_of(language, folder))

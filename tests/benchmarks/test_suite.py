@@ -251,11 +251,12 @@ def test_runs_are_reported_by_step_and_not_run_again(tmp_path, monkeypatch, caps
     """Means of seeds; a run that ended early is run again, a finished one is not."""
     trained = []
 
-    def command(words, check):
+    def command(words):
+        done = subprocess.CompletedProcess(words, 0)
         flags = dict(word.removeprefix("--").split("=", 1) for word in words if "=" in word)
         if "convert_checkpoint.py" in words:
             pathlib.Path(flags["output"]).mkdir(parents=True)
-            return
+            return done
         trained.append(flags["output_dir"])
         folder, seed = pathlib.Path(flags["output_dir"]), int(flags["random_seed"])
         assert flags.get("init_checkpoint") == (
@@ -268,8 +269,9 @@ def test_runs_are_reported_by_step_and_not_run_again(tmp_path, monkeypatch, caps
             for step in (225, 450)
         ]
         (folder / "evaluations.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+        return done
 
-    monkeypatch.setattr(subprocess, "run", command)
+    monkeypatch.setattr(other_language, "run_child", command)
     options = other_language.Options("made", str(tmp_path), ("tr",), steps=("225", "450"), seeds=2)
     for runs in (6, 1):
         trained.clear()
