@@ -31,8 +31,9 @@ class TensorFlowFolder(CheckpointFolder):
     readers = 1
 
     def __init__(self, path: str):
-        # People name any file of a checkpoint.
-        super().__init__(re.sub(r"\.(data-\d{5}-of-\d{5}|meta)$", "", path))
+        # People name any file of a checkpoint; a folder may end in .meta as well.
+        stem = re.sub(r"\.(data-\d{5}-of-\d{5}|meta)$", "", path)
+        super().__init__(stem if stem != path and exists(f"{stem}.index") else path)
 
     def _paths(self) -> list[str]:
         # The original project's archives have other names.

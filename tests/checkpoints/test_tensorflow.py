@@ -99,6 +99,16 @@ def test_a_full_disk_is_an_os_error_of_one_line(tmp_path, monkeypatch):
         checkpoints.wait()
 
 
+def test_a_folder_may_be_named_like_a_file_of_a_checkpoint(tmp_path):
+    folder = tmp_path / "out.meta"
+    folder.mkdir()
+    KIND.save(folder, (1,))
+    assert KIND.steps_in(folder) == [1]
+    assert not (tmp_path / "out").exists()
+    path = str(folder / "model.ckpt-1")
+    assert KIND.folder(f"{path}.data-00000-of-00001").find() == path
+
+
 def test_only_the_chief_changes_the_list(tmp_path):
     second = Workers(("a:1", "b:1"), 1, lambda values: values)
     checkpoints = KIND.checkpoints(tmp_path, KIND.state(1), second)
