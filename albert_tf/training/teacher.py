@@ -10,7 +10,8 @@ The student learns, for every token of a batch,
   teacher may have made small, but shared layers cannot;
 - the teacher's probabilities of masked tokens, together with what it learns without a teacher, if
   the teacher has that head. If not, only the first two, as in MiniLMv2: the student's head would be
-  new, and the gradient of its loss much larger than theirs.
+  new, and the gradient of its loss much larger than theirs. Both models then read the text without
+  masks: what such a teacher makes of a mask tells little about text.
 
 All losses have the weight 1. The teacher runs in the training step, without dropout, on the inputs
 of the student.
@@ -138,7 +139,7 @@ class TaughtModel(AlbertModel):
         super().__init__(student.config, student.attention, name="taught", dtype=policy)
         self.student = student
         self.teacher = teacher
-        self.feature_names = student.feature_names  # type: ignore[misc]
+        self.feature_names = (*student.feature_names, "masked_lm_ids")  # type: ignore[misc]
         self.projection = None
         if width != student.config.hidden_size:
             stddev = student.config.initializer_range
@@ -164,6 +165,8 @@ class TaughtModel(AlbertModel):
             `[batch, predictions]` if the teacher predicts tokens.
         """
         model, mask = self.teacher.model, attention_mask_of(features)
+        if not self.teacher.predicts_tokens:
+            features = {**features, "input_ids": _without_masks(features)}
         outputs = self.student(
             features, training=training, execution=execution, output_hidden_states=True
         )
@@ -185,6 +188,15 @@ class TaughtModel(AlbertModel):
             expected = ops.convert_to_tensor(taught["masked_lm_logits"])
             outputs[f"{MASKED_LM}_loss"] = divergence(expected, outputs["masked_lm_logits"])
         return outputs
+
+
+def _without_masks(features):
+    """Return the ids of the text that was masked."""
+    ids, positions = features["input_ids"], features["masked_lm_positions"]
+    places = ops.one_hot(positions, ids.shape[1], dtype="int32")  # [batch, predictions, seq]
+    places *= ops.cast(positions > 0, "int32")[..., None]  # others are no predictions
+    truth = ops.sum(places * features["masked_lm_ids"][..., None], axis=1)
+    return ops.where(ops.any(places, axis=1), truth, ids)
 
 
 def relation_heads(teacher_width: int, student_width: int) -> int:

@@ -101,9 +101,17 @@ def test_losses_are_those_of_the_papers_whatever_the_widths():
     total = plain.loss(plain.sums(own, examples), plain.weights(examples))
     expected_total = float(total) + sum(expected.values())
     assert float(objective.loss(sums, weights)) == pytest.approx(expected_total, rel=1e-4)
-    # A teacher without that head leaves masked tokens and pairs out.
-    alone = teacher.TaughtObjective(plain, predicts_tokens=False)
-    found = alone.loss(alone.sums(outputs, examples), alone.weights(examples))
+    # Without that head, masked tokens and pairs are left out, and the text has no masks.
+    built, alone = taught(student, other, predicts_tokens=False)
+    built.projection.set_weights(projection)
+    found = alone.loss(alone.sums(forward(built, examples), examples), alone.weights(examples))
+    ids = examples["input_ids"].copy()
+    for row, column in np.argwhere(examples["masked_lm_positions"] > 0):
+        place = examples["masked_lm_positions"][row, column]
+        ids[row, place] = examples["masked_lm_ids"][row, column]
+    assert (ids != examples["input_ids"]).any()
+    text = {**examples, "input_ids": ids}
+    expected = expected_losses(of_student, of_teacher, projection, text)
     del expected["teacher_masked_lm_loss"]
     assert float(found) == pytest.approx(sum(expected.values()), rel=1e-4)
 
