@@ -59,10 +59,12 @@ class _Config:
     pad_token: str | AddedToken | None = None
     unk_token: str | AddedToken | None = None
     mask_token: str | AddedToken | None = None
-    extra_special_tokens: list[str | AddedToken] | dict[str, Any] | None = None
+    extra_special_tokens: list[str | AddedToken] | dict[str, str | AddedToken] | None = None
 
     def special(self) -> dict[str, AddedToken]:
-        extra = self.extra_special_tokens if isinstance(self.extra_special_tokens, list) else []
+        extra = self.extra_special_tokens
+        if isinstance(extra, dict):
+            extra = [*extra.values()]
         tokens = [
             AddedToken(each, special=True) if isinstance(each, str) else each
             for each in extra or self.additional_special_tokens or ()

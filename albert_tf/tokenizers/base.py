@@ -129,7 +129,9 @@ class Tokenizer(abc.ABC):
         recorded, given = read_normalization(os.path.dirname(path)), path
         if os.path.basename(path) == tokenizer_json.FILE:
             path, found = tokenizer_json.convert_vocabulary(path)
-            recorded = recorded.otherwise(found)
+        else:
+            found = tokenizer_json.normalization_next_to(path)
+        recorded = recorded.otherwise(found)
         suffix = os.path.splitext(path)[1]
         if suffix not in Tokenizer._by_suffix:
             if not exists(path):

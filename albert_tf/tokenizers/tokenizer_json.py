@@ -15,10 +15,11 @@ from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_bytes
 from albert_tf.tokenizers.added_tokens import OWN_SYMBOLS, AddedToken, prepend_scheme, steps
-from albert_tf.tokenizers.normalization import Normalization
+from albert_tf.tokenizers.normalization import CONFIG_FILE, UNRECORDED, Normalization
 from albert_tf.tokenizers.words import WORD_START, byte_of
 
 FILE = "tokenizer.json"
+_OF_ANY_KIND = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 # Lower than any sum of scores: such a piece has an id but is never chosen.
 UNREACHABLE = -1000.0
@@ -64,6 +65,19 @@ def convert_vocabulary(path: str) -> tuple[str, Normalization]:
         make_folder(folder, "path")
         write_bytes(file, content)
     return file, normalization
+
+
+def normalization_next_to(vocabulary: str) -> Normalization:
+    """Return how text is normalized by the `tokenizer.json` next to a vocabulary.
+
+    It counts for the classes of `transformers` that read nothing else.
+    """
+    folder = os.path.dirname(vocabulary)
+    path, config = os.path.join(folder, FILE), os.path.join(folder, CONFIG_FILE)
+    if not (exists(path) and exists(config)):
+        return UNRECORDED
+    of_any = read_json(config, dict[str, Any]).get("tokenizer_class") in _OF_ANY_KIND
+    return convert_vocabulary(path)[1] if of_any else UNRECORDED
 
 
 def check_same(vocabulary: str, pieces: Sequence[str]) -> None:
@@ -170,10 +184,10 @@ def _wordpiece(read: _TokenizerFile) -> tuple[str, bytes, Normalization]:
             raise InputError(f"pre_tokenizer={', '.join(names) or None}: must be BertPreTokenizer")
         if (longest := read.model.get("max_input_chars_per_word", 100)) < 100:
             raise InputError(f"model.max_input_chars_per_word={longest}: must be at least 100")
-        strips, lower = rules.get("strip_accents"), rules["lowercase"]
+        strips = rules.get("strip_accents")
         normalization = Normalization(
-            do_lower_case=lower,
-            keep_accents=not (lower if strips is None else strips),
+            do_lower_case=rules["lowercase"],
+            keep_accents=None if strips is None else not strips,
             tokenize_chinese_chars=rules["handle_chinese_chars"],
         )
     return "vocab.txt", "".join(f"{piece}\n" for piece in pieces).encode(), normalization

@@ -23,7 +23,7 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.added_tokens import TextPart
+from albert_tf.tokenizers.added_tokens import AddedToken, TextPart
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import (
     UNRECORDED,
@@ -61,7 +61,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
     """A vocabulary with one piece per line, including the special symbols."""
 
     def __init__(self, path: str, normalization: Normalization = UNRECORDED):
-        pieces = read_pieces(path)
+        pieces = read_pieces(path, normalization.added_tokens or ())
         super().__init__(path, resolved(with_case(normalization, pieces, path)))
         self.pieces = pieces
         ids = {piece: id for id, piece in enumerate(self.pieces)}
@@ -185,10 +185,11 @@ class _IdsOfWord(dict):
         return ids
 
 
-def read_pieces(path: str) -> list[str]:
+def read_pieces(path: str, added: Iterable[AddedToken] = ()) -> list[str]:
     """Read the pieces of a vocabulary file.
 
-    As in the original, a blank line is a space, and the last line of a piece has its id.
+    As in the original, a blank line is a space, and the last line of a piece has its id. Blank
+    lines at the end are none, unless new tokens are `added`, whose ids count one of them.
 
     Raises:
         InputError: If the file is missing or not UTF-8.
@@ -196,8 +197,11 @@ def read_pieces(path: str) -> list[str]:
     if not files.exists(path):
         raise InputError(f"`path`={path}: no such vocabulary file")
     pieces = [(line.split() or [" "])[0] for line in files.read_lines(path)]
+    count = len(pieces)
     while pieces and pieces[-1] == " ":
         pieces.pop()
+    if len(pieces) < count and any(token.content not in pieces for token in added):
+        pieces.append(" ")
     last = {piece: number for number, piece in enumerate(pieces, start=1)}
     repeated = [n for n, piece in enumerate(pieces, start=1) if n < last[piece] and piece != " "]
     if repeated:

@@ -115,6 +115,22 @@ def test_they_stay_through_conversions(folder, both, tmp_path):
         graph_tokenizer(ours)
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("kept", ["vocab.txt", "tokenizer.json"])
+@pytest.mark.parametrize("blank_lines", [0, 1, 2])
+def test_blank_lines_of_the_vocabulary_move_their_ids(tmp_path, blank_lines, kept):
+    (tmp_path / "vocab.txt").write_text(letters(60) + "\n" * blank_lines)
+    config = {"tokenizer_class": "BertTokenizer", "extra_special_tokens": {"entity": "<e1>"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
+    if kept == "tokenizer.json":
+        theirs.save_pretrained(tmp_path)
+        (tmp_path / "vocab.txt").unlink()
+    ours = Tokenizer.load(str(tmp_path))
+    assert ours.encode("a<e1>") == theirs("a<e1>", add_special_tokens=False)["input_ids"]
+    assert ours.vocab_size == len(theirs)
+
+
 def test_an_id_without_its_piece_is_refused(tmp_path):
     (tmp_path / "vocab.txt").write_text(letters(60))
     for token, message in (({"xx": 70}, "must be 60"), ({"a": 6}, "must be 5")):

@@ -15,6 +15,7 @@ from albert_tf.tokenizers.normalization import Normalization
 from albert_tf.tokenizers.sentencepiece import read_model
 from tests.conftest import random_inputs
 from tests.support import references
+from tests.support.models import letters
 
 KEPT = Normalization(keep_accents=True, unicode_form="NFKC")
 KEPT_WORDS = Normalization(keep_accents=True, tokenize_chinese_chars=False, unicode_form="NFC")
@@ -187,3 +188,36 @@ def test_transformers_loads_the_folder(shared, written):
     for line, (first, *ids, last) in zip(lines, loaded(lines)["input_ids"], strict=True):
         assert (first, last) == (tokenizer.cls_id, tokenizer.sep_id)
         assert same(tokenizer, ids, line), line
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("rules", [{"lowercase": False}, {"strip_accents": False}, {}])
+@pytest.mark.parametrize("kept", ["vocab.txt", "tokenizer.json"])
+def test_rules_that_only_tokenizer_json_has_count(tmp_path, rules, kept):
+    transformers = pytest.importorskip("transformers")
+    file = tmp_path / "vocab.txt"
+    file.write_text(letters(60) + "\xe9\n")
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    rules = {"handle_chinese_chars": not rules, **rules}
+    backend = tokenizers.BertWordPieceTokenizer(str(file), **rules)._tokenizer
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
+    theirs.save_pretrained(tmp_path)
+    if kept == "tokenizer.json":
+        file.unlink()
+    ours = Tokenizer.load(str(tmp_path))
+    for text in ("Ab \xe9 \u4e2d\u56fd", "e\u0301 \xc9"):
+        assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("lower", [True, False])
+def test_accents_follow_the_case_that_the_config_records(tmp_path, lower):
+    transformers = pytest.importorskip("transformers")
+    file, config = tmp_path / "vocab.txt", tmp_path / "tokenizer_config.json"
+    file.write_text(letters(60) + "\xe9\n")
+    transformers.BertTokenizer(str(file), do_lower_case=not lower).save_pretrained(tmp_path)
+    file.unlink()
+    config.write_text(json.dumps({**json.loads(config.read_text()), "do_lower_case": lower}))
+    theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path))
+    ids = theirs("a \xe9", add_special_tokens=False)["input_ids"]
+    assert Tokenizer.load(str(tmp_path)).encode("a \xe9") == ids
