@@ -36,7 +36,7 @@ VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt", "toke
 _ADJACENT_FILES = (
     *("config.json", "albert_config.json", "bert_config.json"),
     *("labels.json", *_OF_VOCABULARIES),
-    *("sentence_bert_config.json", "1_Pooling/config.json"),  # of sentence-transformers
+    *("sentence_bert_config.json", "modules.json", "*/config.json"),  # of sentence-transformers
 )
 SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _WEIGHTS = (*SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)

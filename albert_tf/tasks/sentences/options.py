@@ -15,6 +15,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions, inherited
 from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
 from albert_tf.options import option
 from albert_tf.tasks.sentences import KIND
+from albert_tf.tokenizers.normalization import read_normalization
 
 TASKS = ("table", "sts-b")
 
@@ -137,8 +138,16 @@ class SentenceOptions(FineTuningOptions):
 
 
 _TRANSFORMER = "sentence_bert_config.json"
-_POOLING = "1_Pooling/config.json"
+_MODULES, _POOLING = "modules.json", "1_Pooling"
+# Normalize changes no cosine; `SentenceEncoder.encode` has an argument for it.
+_KINDS = ("Transformer", "Pooling", "Normalize")
 _MODES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Module:
+    path: str
+    type: str
 
 
 def files_of(path: str, config: AlbertConfig) -> dict[str, str]:
@@ -149,14 +158,14 @@ def files_of(path: str, config: AlbertConfig) -> dict[str, str]:
     """
     settings = read_settings(SentenceSettings, path, KIND.settings_file, {})
     length = settings.max_seq_length or config.max_position_embeddings
-    modules = [("", "models.Transformer"), ("1_Pooling", "models.Pooling")]
+    modules = [("", "models.Transformer"), (_POOLING, "models.Pooling")]
     contents: dict[str, Any] = {
-        "modules.json": [
+        _MODULES: [
             {"idx": n, "name": str(n), "path": folder, "type": f"sentence_transformers.{kind}"}
             for n, (folder, kind) in enumerate(modules)
         ],
         _TRANSFORMER: {"max_seq_length": length, "do_lower_case": False},
-        _POOLING: {
+        f"{_POOLING}/config.json": {
             "word_embedding_dimension": config.hidden_size,
             **{mode: name == settings.pooling for name, mode in _MODES.items()},
         },
@@ -171,7 +180,14 @@ def read_settings_in(folder: str) -> dict[str, Any]:
     Raises:
         InputError: If its vectors are made in another way.
     """
-    path = os.path.join(folder, _POOLING)
+    modules, path = {"Pooling": _POOLING}, os.path.join(folder, _MODULES)
+    if exists(path):
+        modules = {
+            each.type.rpartition(".")[2]: each.path for each in read_json(path, tuple[_Module, ...])
+        }
+    if unknown := modules.keys() - _KINDS:
+        raise InputError(f"{path}: module {min(unknown)}: must be one of {', '.join(_KINDS)}")
+    path = os.path.join(folder, modules.get("Pooling", _POOLING), "config.json")
     if not exists(path):
         return {}
     values = read_json(path, dict[str, Any])
@@ -180,7 +196,9 @@ def read_settings_in(folder: str) -> dict[str, Any]:
     named += [name for name in values if name.startswith("pooling_mode_") and values[name] is True]
     names = {**{mode: name for name, mode in _MODES.items()}, **{name: name for name in _MODES}}
     if len(named) != 1 or named[0] not in names:
-        raise InputError(f"{path}: pools by {', '.join(named)}; must be {' or '.join(_MODES)}")
+        raise InputError(
+            f"{path}: pools by {', '.join(named) or 'nothing'}; must be {' or '.join(_MODES)}"
+        )
     settings: dict[str, Any] = {"pooling": names[named[0]]}
     places = ((_TRANSFORMER, "max_seq_length"), ("tokenizer_config.json", "model_max_length"))
     for file, name in places:
@@ -188,4 +206,8 @@ def read_settings_in(folder: str) -> dict[str, Any]:
         length = read_json(path, dict[str, Any]).get(name) if exists(path) else None
         if isinstance(length, int) and "max_seq_length" not in settings:
             settings["max_seq_length"] = length
+    path = os.path.join(folder, _TRANSFORMER)
+    lowers = exists(path) and read_json(path, dict[str, Any]).get("do_lower_case")
+    if lowers and read_normalization(folder).do_lower_case is False:
+        raise InputError(f"{path}: do_lower_case=true: must be false, as in tokenizer_config.json")
     return settings

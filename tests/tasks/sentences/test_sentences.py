@@ -247,3 +247,14 @@ def test_conversion_keeps_how_vectors_are_made(tmp_path):
     pooling.write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(InputError, match="pools by pooling_mode_max_tokens; must be mean or cls"):
         read_settings_in(str(huggingface))
+    (huggingface / "p").mkdir()
+    (huggingface / "p" / "config.json").write_text('{"pooling_mode": "mean"}')
+    modules[1]["path"] = "p"
+    (huggingface / "modules.json").write_text(json.dumps(modules))
+    assert read_settings_in(str(huggingface))["pooling"] == "mean"
+    (huggingface / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (huggingface / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    assert "do_lower_case=true: must be false" in refusal(read_settings_in, str(huggingface))
+    modules[1]["type"] = "sentence_transformers.models.Dense"
+    (huggingface / "modules.json").write_text(json.dumps(modules))
+    assert "module Dense: must be one of Transf" in refusal(read_settings_in, str(huggingface))
