@@ -156,7 +156,7 @@ def is_plain_bert(values: dict[str, Any]) -> bool:
 
 @functools.cache  # once for each file, which several parts of a program read
 def _name_ignored(source: str, keys: str) -> None:
-    _logger.info("%s: ignored keys, unknown in an ALBERT or BERT: %s", source, keys)
+    _logger.info("%s: ignored keys, which change nothing here: %s", source, keys)
 
 
 def to_huggingface(fields: dict[str, Any], family: str) -> dict[str, Any]:

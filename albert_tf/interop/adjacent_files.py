@@ -135,7 +135,7 @@ class AdjacentFiles:
 
 @dataclasses.dataclass(frozen=True)
 class _HuggingFaceConfig:
-    id2label: dict[str, str] | None = None
+    id2label: dict[str, Label] | None = None
     problem_type: str | None = None
 
 
@@ -251,7 +251,7 @@ def _warn_once(problem: str) -> None:
 def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
     """Return the labels in a `config.json`; () if they are only numbered."""
     by_id = config.id2label or {}
-    labels = tuple(by_id[id] for id in sorted(by_id, key=lambda id: (len(id), id)))
+    labels = tuple(text_of(by_id[id]) for id in sorted(by_id, key=lambda id: (len(id), id)))
     return () if labels == AdjacentFiles().labels_of(len(labels)) else labels
 
 

@@ -21,7 +21,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.config import BERT_CONFIG_FILE, CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, files_in
+from albert_tf.files import exists
 from albert_tf.hub.names import PICKLES, SAFETENSORS, local_weights
 from albert_tf.interop import huggingface
 from albert_tf.interop.adjacent_files import (
@@ -39,7 +39,7 @@ from albert_tf.interop.file_names import (
 )
 from albert_tf.interop.from_bert import as_albert
 from albert_tf.interop.heads import HEADS, class_name, possible_heads, warn_of_random
-from albert_tf.interop.tensor_files import PICKLE_ENDINGS
+from albert_tf.interop.tensor_files import PICKLE_ENDINGS, check_names
 from albert_tf.logs import counted
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.task_kinds import TaskKind
@@ -110,16 +110,9 @@ def find_format(path: str) -> str:
         return "huggingface"
     if _is_of_orbax(path):
         return "albert_tf"
+    check_names(path)
     _check_tensorflow(path)
-    try:
-        _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
-    except InputError:
-        patterns = ("*.safetensors", "*.bin", "tf_model.h5", "*.msgpack", "*.onnx", "*.gguf")
-        if others := [file for each in patterns for file in files_in(path, each)]:
-            readable = ", ".join((*SAFETENSORS, *PICKLES))
-            message = f"`path`={path}: contains {others[0]}, and none of {readable}"
-            raise InputError(message) from None
-        raise
+    _, names = tensorflow.open_checkpoint(TensorFlowFolder(path).find())
     if any(name.startswith("params/") for name in names):
         return "albert_tf"
     return "saved_model" if tensorflow.OBJECT_GRAPH in names else "google"

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_bytes, read_json
+from albert_tf.files import exists, files_in, read_bytes, read_json
 from albert_tf.hub.names import PICKLES, SAFETENSORS, TORCH_NEEDED
 
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
@@ -42,6 +42,15 @@ def find_files(path: str) -> list[str]:
         if exists(file := os.path.join(path, name)):
             return _listed(path, file) if name.endswith(".json") else [file]
     raise InputError(f"{path}: contains no {SAFETENSORS[0]} or {PICKLES[0]}")
+
+
+def check_names(path: str) -> None:
+    """Raise InputError if a folder's weights are only in files that nothing here reads."""
+    patterns = ("*.safetensors", "*.bin", "tf_model.h5", "*.msgpack", "*.onnx", "*.gguf")
+    others = [file for each in patterns for file in files_in(path, each)]
+    if others and not files_in(path, "*.index"):  # of a checkpoint of TensorFlow
+        readable = ", ".join((*SAFETENSORS, *PICKLES))
+        raise InputError(f"`path`={path}: contains {others[0]}, and none of {readable}")
 
 
 def _listed(folder: str, index: str) -> list[str]:

@@ -160,7 +160,7 @@ class TaskModel(TextModel, Generic[Task]):
         if in_head and self._has_head(self._preset):
             raise InputError(
                 f"`name`={self._preset.name}: {self._preset.weights.path} lacks "
-                f"{', '.join(in_head)}; it was trained for another task"
+                f"{', '.join(in_head)} in this shape; it was trained for another task"
             )
         warn_of_random(self._preset.name, self._model, matched)
 

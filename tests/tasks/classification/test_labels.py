@@ -287,6 +287,10 @@ def test_other_labels_than_those_of_a_published_model_are_refused(tmp_path):
     folder = published(tmp_path, "AlbertForSequenceClassification", 2, id2label=names)
     load = albert_tf.TextClassifier.from_preset
     assert load(folder, labels=["b", "a"]).labels == ["b", "a"]
+    (tmp_path / "n").mkdir()
+    fields = {"id2label": {"0": 1, "1": 0}}
+    numbers = published(tmp_path / "n", "AlbertForSequenceClassification", 2, **fields)
+    assert load(numbers).labels == [1, 0]
     for labels in (["a", "b"], ["c", "d"]):
         assert "was trained with ('b', 'a')" in refusal(load, folder, labels=labels)
     for label, same in ((" a", "a"), ("a\tb", "a b"), ("e\u0301", "\xe9")):
