@@ -8,6 +8,7 @@ replicas nor on the micro-batch.
 
 import collections
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_grou
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices, has_any
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Execution, Kernels, rematerialize
 from albert_tf.modeling.model import model_features
+from albert_tf.optimization.optimizers import Muon
+
+# Parameters from which compiling the update, in a second or more, pays within a hundred steps.
+_FUSED_FROM = 2**22
 
 
 class TrainingExecution(Execution):
@@ -169,8 +174,23 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         devices = self.devices
         self.strategy = devices.strategy
         self._compiled_gradients = through_xla(self._gradients, devices.needs_xla)
-        self._compiled_update = through_xla(self._update, devices.needs_xla)
+        self._compiled_update = through_xla(self._update, devices.needs_xla or self._fuses_update)
         self._execution = _training_execution(devices, self.options.remat)
+
+    @property
+    def _fuses_update(self) -> bool:
+        """Whether XLA compiles the update even where it compiles nothing else: on a CPU.
+
+        The update, bound by memory, becomes one pass over it. Muon's products would be slower, and
+        threads of several replicas might crash (see `cpu_kernels`).
+        """
+        devices, weights = self.devices, self.model.trainable_weights
+        return (
+            sum(math.prod(weight.shape) for weight in weights) >= _FUSED_FROM
+            and devices.num_replicas == 1
+            and devices.jit_compile is not False
+            and not (devices.within_xla or has_any("TPU") or isinstance(self.optimizer, Muon))
+        )
 
     def __call__(self, batches: Iterator, count: int) -> StepResults:
         stream = batches.stream if isinstance(batches, BatchIterator) else None

@@ -105,14 +105,24 @@ def test_one_micro_batch_is_in_memory_at_a_time():
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("jit_compile", "micro_batches"), [(None, 4), (True, 1)])
-def test_xla_compiles_what_it_is_asked_to(jit_compile, micro_batches):
+@pytest.mark.parametrize(
+    ("jit_compile", "micro_batches", "is_large", "expected"),
+    [
+        *[(None, 4, False, ()), (True, 1, False, ("gradients", "update"))],
+        *slow((None, 1, True, ("update",)), (False, 1, True, ())),
+    ],
+)
+def test_xla_compiles_what_it_is_asked_to_and_large_updates(
+    jit_compile, micro_batches, is_large, expected, monkeypatch
+):
+    if is_large:
+        monkeypatch.setattr(step_module, "_FUSED_FROM", 0)
     graph = step_graph(jit_compile, micro_batches)
     compiled = [
         part.signature.name for part in graph.library.function if part.attr["_XlaMustCompile"].b
     ]
     for name in ("gradients", "update"):
-        assert any(f"_{name}_" in function for function in compiled) == bool(jit_compile)
+        assert any(f"_{name}_" in function for function in compiled) == (name in expected)
     assert any("softmax_forward" in function for function in compiled) == (not jit_compile)
 
 
@@ -253,8 +263,13 @@ def at_the_start(optimizer_name: str, settings: dict, micro_batches: int) -> Tra
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("optimizer_name", "micro_batches"), [("lamb", 1), *slow(("adamw", 2))])
-def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
+@pytest.mark.parametrize(
+    ("optimizer_name", "micro_batches", "is_large"),
+    [("lamb", 1, False), *slow(("adamw", 2, False), ("lamb", 1, True), ("adamw", 2, True))],
+)
+def test_eight_steps_equal_the_originals(optimizer_name, micro_batches, is_large, monkeypatch):
+    if is_large:
+        monkeypatch.setattr(step_module, "_FUSED_FROM", 0)
     folder = GOLDEN / f"google_{optimizer_name}_tiny"
     settings = json.loads((folder / "run.json").read_text())
     step = at_the_start(optimizer_name, settings, micro_batches)
