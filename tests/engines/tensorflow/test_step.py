@@ -89,9 +89,16 @@ def test_micro_batches_go_on_where_memory_is_short():
 
 
 @functools.cache
-def step_graph(jit_compile: bool | None, micro_batches: int) -> tf.compat.v1.GraphDef:
+def step_graph(
+    jit_compile: bool | None, micro_batches: int, is_large=False, optimizer="lamb"
+) -> tf.compat.v1.GraphDef:
     """Return what a step with these settings is traced into; for several tests."""
-    step = create_step(ONE_LAYER, jit_compile=jit_compile, micro_batches=micro_batches)
+    with pytest.MonkeyPatch.context() as patch:
+        if is_large:
+            patch.setattr(step_module, "_FUSED_FROM", 0)
+        step = create_step(
+            ONE_LAYER, optimizer, jit_compile=jit_compile, micro_batches=micro_batches
+        )
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(8)).repeat()))
     return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
 
@@ -106,24 +113,21 @@ def test_one_micro_batch_is_in_memory_at_a_time():
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    ("jit_compile", "micro_batches", "is_large", "expected"),
+    ("expected", "settings"),
     [
-        *[(None, 4, False, ()), (True, 1, False, ("gradients", "update"))],
-        *slow((None, 1, True, ("update",)), (False, 1, True, ())),
+        *[((), (None, 4)), (("gradients", "update"), (True, 1))],
+        *slow((("update",), (None, 1, True)), ((), (False, 1, True))),
+        *slow(((), (None, 1, True, "muon"))),
     ],
 )
-def test_xla_compiles_what_it_is_asked_to_and_large_updates(
-    jit_compile, micro_batches, is_large, expected, monkeypatch
-):
-    if is_large:
-        monkeypatch.setattr(step_module, "_FUSED_FROM", 0)
-    graph = step_graph(jit_compile, micro_batches)
+def test_xla_compiles_what_it_is_asked_to_and_large_updates(expected, settings):
+    graph = step_graph(*settings)
     compiled = [
         part.signature.name for part in graph.library.function if part.attr["_XlaMustCompile"].b
     ]
     for name in ("gradients", "update"):
         assert any(f"_{name}_" in function for function in compiled) == (name in expected)
-    assert any("softmax_forward" in function for function in compiled) == (not jit_compile)
+    assert any("softmax_forward" in function for function in compiled) == (not settings[0])
 
 
 @pytest.mark.integration
