@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import dask
+import distributed  # noqa: F401  # imported within dask.config.set, its defaults would go at the end
 import pytest
 
 from albert_tf.errors import InputError
