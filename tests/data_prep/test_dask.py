@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import dask
-import distributed  # noqa: F401  # imported within dask.config.set, its defaults would go at the end
 import pytest
 
 from albert_tf.errors import InputError
@@ -227,6 +226,8 @@ def test_an_error_while_listing_is_not_a_lost_scheduler(lasting_cluster):
 
 @pytest.mark.slow
 def test_workers_that_are_lost_again_and_again():
+    import distributed  # noqa: F401  # within dask.config.set, its defaults would go at the end
+
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         workers.DaskWorkers(None, 1, print) as dask_workers,
