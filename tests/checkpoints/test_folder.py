@@ -73,6 +73,7 @@ def test_everything_comes_back(kind, tmp_path):
     np.testing.assert_array_equal(weights.read(WEIGHT), np.full((4, 3), 5.0))
 
 
+@pytest.mark.integration
 def test_what_is_written_are_the_values_at_the_time_of_saving(kind, tmp_path, monkeypatch):
     """Training continues while they are written."""
     training = kind.state(5, width=500_000)
@@ -131,6 +132,7 @@ def test_one_in_so_many_hours_stays_for_good(kind, tmp_path, monkeypatch):
     assert kind.steps_in(tmp_path) == [3, 5, 6, 7]
 
 
+@pytest.mark.integration
 def test_listed_steps_stay_for_good_besides_the_latest(kind, tmp_path):
     for steps in ((1,), (2, 3, 4, 5), (6, 7, 8)):
         kind.save(tmp_path, steps, keep=2, kept_steps=(1, 3, 7))

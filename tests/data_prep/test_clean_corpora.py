@@ -35,6 +35,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_text_is_in_its_language_alone(language):
     shares = {other: language_share([TEXTS[other]], language) for other in TEXTS}

@@ -81,6 +81,7 @@ def fail(number: int) -> None:
     raise InputError(f"`x`={number}: wrong")
 
 
+@pytest.mark.integration
 def test_the_error_of_a_worker_is_raised_with_its_traceback():
     with parallel.Workers(2) as workers:
         with pytest.raises(InputError, match="^`x`=3: wrong$") as error:

@@ -133,6 +133,7 @@ def test_unfinished_work_on_remote_files_is_private(tmp_path, monkeypatch):
     assert {os.path.dirname(folder) for folder in shared} == {"/w"}
 
 
+@pytest.mark.integration
 def test_files_next_to_two_outputs_never_collide(options, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     held_out = {"eval_fraction": 0.3, "random_seed": 1}

@@ -80,6 +80,7 @@ def test_the_manifest_counts_what_is_in_the_files(options, corpus, model_file):
     assert stats.chisquare(drawn, np.array([6, 3, 2]) / 11 * drawn.sum()).pvalue > 1e-3
 
 
+@pytest.mark.integration
 def test_the_manifest_counts_unknown_tokens(options, corpus, tmp_path, tokenizer, capsys):
     chinese = tmp_path / "chinese.txt"
     chinese.write_text("A 中国 name\nIt is 中\n\nOne more\nand the end\n", "utf-8")

@@ -36,6 +36,7 @@ def test_sentences_as_a_reader_would_split_them(language, sentences):
 NO_ENDS = set("\u104a\ua9c8\u1b5e\u1735.\u2024\ufe52\uff0e")
 
 
+@pytest.mark.integration
 def test_every_terminator_of_unicode_ends_a_sentence():
     terminal = regex.compile(r"\p{Sentence_Terminal}")
     found = [c for c in map(chr, range(0x110000)) if terminal.match(c) and c not in NO_ENDS]

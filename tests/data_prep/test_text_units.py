@@ -158,6 +158,7 @@ def test_a_document_can_be_a_number_of_lines(tmp_path_factory, lines, length, se
         assert len(document.sentences) == sentences or not following, "only the last is shorter"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("sentences", "most"), [(1000, 1.05), (0, 2.05)])
 def test_text_without_blank_lines_is_not_read_again_and_again(
     tmp_path, monkeypatch, sentences, most
@@ -179,6 +180,7 @@ def test_text_without_blank_lines_is_not_read_again_and_again(
     assert sum(len(document.sentences) for document in documents) == 200_000
 
 
+@pytest.mark.integration
 def test_long_lines_are_skipped_and_counted(tmp_path):
     path = tmp_path / "in.txt"
     path.write_bytes(b"before\n" + b"x" * 50_000_000 + b"\nafter\n\n" + b"y " * 700_000)

@@ -236,6 +236,7 @@ def test_symbols_and_coverage_of_the_user(tmp_path):
     assert tokenizer.tokenize("A Zebu cat") == ["a", "zebu", "cat"]
 
 
+@pytest.mark.integration
 def test_the_sample_is_uniform_and_ordered(tmp_path, monkeypatch):
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 500)
     monkeypatch.setattr(text_units, "_UNITS", 1_000_000)

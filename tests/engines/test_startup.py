@@ -49,6 +49,8 @@ from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
 
+pytestmark = pytest.mark.integration
+
 select_engine("jax")
 with quiet_import():
     load_keras()
@@ -74,7 +76,6 @@ needs_jax = pytest.mark.skipif(
 )
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("engine", [*slow("tensorflow"), pytest.param("jax", marks=needs_jax)])
 def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     modules = (
@@ -112,7 +113,6 @@ def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     }
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "command", ["extract_corpus", "train_vocabulary", "create_pretraining_data"]
 )
@@ -125,7 +125,6 @@ def test_help_of_data_preparation_needs_no_heavy_imports(command):
     assert not heavy & loaded
 
 
-@pytest.mark.integration
 def test_importing_the_package_and_the_programs_loads_no_framework():
     code = (
         "import sys, albert_tf, run_pretraining, run_classifier, run_squad, export_saved_model;"
@@ -148,7 +147,6 @@ def _compile(folder: pathlib.Path) -> tuple[str, int, int]:
 
 @pytest.mark.slow
 @needs_jax
-@pytest.mark.integration
 def test_later_processes_compile_nothing(tmp_path):
     # The first two share an empty folder.
     with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -111,6 +111,7 @@ DEEDS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("status", [429, 503])
 def test_what_may_pass_is_tried_again(bucket, deed, status, monkeypatch):

@@ -148,6 +148,7 @@ def test_weights_of_engine_jax_are_read_like_all_others(converted):
     assert find_adjacent_files(str(converted / "model.ckpt-5")).labels == ("a", "b")
 
 
+@pytest.mark.integration
 def test_orbax_is_asked_for_by_name(converted, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorstore", None)
     with pytest.raises(InputError, match=r"^tensorstore.*pip install 'albert-tf\[jax\]'$"):

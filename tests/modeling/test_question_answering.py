@@ -186,6 +186,7 @@ def test_spans_that_are_found_apart():
     assert sums["loss"] == pytest.approx(total / 3, rel=1e-5)
 
 
+@pytest.mark.integration
 def test_examples_that_only_fill_up_a_batch_do_not_count():
     features, _, labels = read_features()
     model = AlbertForConditionalQuestionAnswering(CONFIG, classifier_dropout=0.0)

@@ -233,6 +233,7 @@ def test_what_is_wrong_in_a_table_of_squad_is_named(tmp_path):
             read_squad(str(path))
 
 
+@pytest.mark.integration
 def test_files_and_folders_of_any_data_set(serve, tmp_path):
     write_hub_task(tmp_path / "served/mine", "CoLA")
     write_task(tmp_path / "served", "SST-2")

@@ -10,6 +10,8 @@ from albert_tf.tasks.sentences.text_model import POOLING
 from tests.conftest import refusal
 from tests.support.models import write_trained
 
+pytestmark = pytest.mark.integration
+
 TEXTS = ["a [MASK] b.", "[MASK] cat [MASK]", "abc [MASK]"]
 PLAIN = ["a cat sat", "b", "cd e", "", "a very long text, longer than it reads"]
 
@@ -38,7 +40,6 @@ def logits_at_every_position(masked_lm, text: str) -> tuple[np.ndarray, np.ndarr
     return ids[0], np.asarray(logits[0])
 
 
-@pytest.mark.integration
 def test_candidates_are_the_most_probable_tokens(masked_lm):
     answers = masked_lm.fill_mask(TEXTS, top_k=4, batch_size=2)
     for text, answer in zip(TEXTS, answers, strict=True):
@@ -60,7 +61,6 @@ def test_candidates_are_the_most_probable_tokens(masked_lm):
     assert targeted == [each for each in single if each.token in ("a", "##b")]
 
 
-@pytest.mark.integration
 def test_scores_mask_one_token_at_a_time(masked_lm):
     tokenizer = masked_lm.tokenizer
     scores = masked_lm.score(["ab c.", ""], batch_size=3)
@@ -75,7 +75,6 @@ def test_scores_mask_one_token_at_a_time(masked_lm):
     np.testing.assert_allclose(scores, [expected, 0], atol=1e-5)
 
 
-@pytest.mark.integration
 def test_vectors_are_pooled_hidden_states(encoder):
     vectors = {pooling: encoder.encode(PLAIN, pooling, batch_size=2) for pooling in POOLING}
     first = encoder.encode(PLAIN, "mean", layer=0)
@@ -96,7 +95,6 @@ def test_vectors_are_pooled_hidden_states(encoder):
             np.testing.assert_allclose(found[number], expected, atol=1e-5)
 
 
-@pytest.mark.integration
 def test_similarity_is_the_cosine(encoder):
     vectors = encoder.encode(PLAIN, normalize=True)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -106,7 +104,6 @@ def test_similarity_is_the_cosine(encoder):
     assert encoder.encode([]).shape == (0, encoder.model.config.hidden_size)
 
 
-@pytest.mark.integration
 def test_invalid_arguments_are_named(masked_lm, encoder, tmp_path):
     for call, message in [
         (lambda: masked_lm.fill_mask(["a [MASK]", "b"]), "`texts`[1]: contains no [MASK]"),

@@ -262,6 +262,7 @@ COMPRESSIONS = {  # and the share of the pages that are in a block which a cut m
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("share", [0.4, 0.999])
 @pytest.mark.parametrize("ending", COMPRESSIONS)
 def test_a_dump_may_be_compressed_and_cut_off(tmp_path, monkeypatch, ending, share):

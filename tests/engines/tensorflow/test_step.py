@@ -29,6 +29,8 @@ from tests.conftest import GOLDEN, slow
 from tests.support.backends import variable
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, WITHOUT_DROPOUT, batch
 
+pytestmark = pytest.mark.integration
+
 # Where the number of layers makes no difference: tracing them is what takes long.
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
@@ -54,7 +56,6 @@ def trained(step: TrainingStep, steps=3, count=4) -> np.ndarray:
     return np.concatenate([weight.numpy().ravel() for weight in step.model.weights])
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("remat", [False, True])
 def test_a_layer_is_traced_once_and_computed_again_if_asked_for(monkeypatch, remat):
     traced, again = [], []
@@ -76,7 +77,6 @@ def test_a_layer_is_traced_once_and_computed_again_if_asked_for(monkeypatch, rem
     assert len(again) == 3 * remat
 
 
-@pytest.mark.integration
 @pytest.mark.slow
 def test_micro_batches_go_on_where_memory_is_short():
     # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
@@ -103,7 +103,6 @@ def step_graph(
     return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
 
 
-@pytest.mark.integration
 def test_one_micro_batch_is_in_memory_at_a_time():
     graph = step_graph(None, 4)
     nodes = [*graph.node, *(node for part in graph.library.function for node in part.node_def)]
@@ -111,7 +110,6 @@ def test_one_micro_batch_is_in_memory_at_a_time():
     assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("expected", "settings"),
     [
@@ -130,7 +128,6 @@ def test_xla_compiles_what_it_is_asked_to_and_large_updates(expected, settings):
     assert any("softmax_forward" in function for function in compiled) == (not settings[0])
 
 
-@pytest.mark.integration
 @pytest.mark.slow
 def test_xla_does_not_change_what_is_computed():
     model = AlbertForPreTraining(ONE_LAYER)
@@ -156,7 +153,6 @@ def test_xla_does_not_change_what_is_computed():
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.integration
 @pytest.mark.slow
 def test_dropout_is_drawn_from_the_seed_and_acts():
     step = create_step(ONE_LAYER, seed=5)
@@ -181,7 +177,6 @@ def test_clipping_is_by_the_norm_of_all_gradients(clip):
         np.testing.assert_allclose(gradient, before * expected, rtol=1e-6)
 
 
-@pytest.mark.integration
 def test_filled_up_examples_count_for_nothing():
     model = AlbertForPreTraining(ONE_LAYER)
     step = EvaluationStep(model, PretrainingObjective(), TensorFlowDevices())
@@ -197,7 +192,6 @@ def test_means_of_nothing_are_zero():
     assert means({"masked_lm_loss": 0.0}, {"masked_lm": 0.0}) == {"masked_lm_loss": 0.0}
 
 
-@pytest.mark.integration
 def test_outputs_and_gradients_are_those_of_the_plain_layers():
     keras.utils.set_random_seed(0)
     # Two blocks that take turns, with two uses each.
@@ -225,7 +219,6 @@ def test_outputs_and_gradients_are_those_of_the_plain_layers():
         np.testing.assert_allclose(two / scale, one / scale, rtol=0, atol=5e-5, err_msg=path)
 
 
-@pytest.mark.integration
 def test_matrices_are_cast_once_for_all_uses_of_a_layer():
     encoder = AlbertEncoder(CONFIG, dtype="mixed_bfloat16")
     execution = TrainingExecution(CPU_KERNELS, copies_in_groups, traced=True)
@@ -266,7 +259,6 @@ def at_the_start(optimizer_name: str, settings: dict, micro_batches: int) -> Tra
     return step
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("optimizer_name", "micro_batches", "is_large"),
     [("lamb", 1, False), *slow(("adamw", 2, False), ("lamb", 1, True), ("adamw", 2, True))],

@@ -241,6 +241,7 @@ def test_numbered_labels_are_those_of_a_data_set_by_its_numbers():
     assert target.encode(labeled("1", "LABEL_0")).tolist() == [1, 0]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "labels", "tags"),
     [
