@@ -127,3 +127,6 @@ def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:
 
 
 main = command(PredictOptions, run, keeps_memory=True)
+
+if __name__ == "__main__":
+    main()
