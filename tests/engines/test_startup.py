@@ -11,6 +11,8 @@ import pytest
 from albert_tf.engines import startup
 from tests.conftest import JAX_ENVIRONMENT, run_python, slow
 
+pytestmark = pytest.mark.integration
+
 # Loads what commands load, then prints which packages are there that have no use. Whatever all
 # engines share, and the log of training, needs none of another engine.
 LOADED = """
@@ -48,8 +50,6 @@ COMPILING = """
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
-
-pytestmark = pytest.mark.integration
 
 select_engine("jax")
 with quiet_import():
